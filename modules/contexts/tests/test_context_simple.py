@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from amplifier_core.content_models import ContentBlockType, ToolCallContent
 from amplifier_core.message_models import TextBlock, ToolCall, ToolCallBlock, ToolResultBlock
-from amplifier_core.models import HookResult, ProviderInfo
+from amplifier_core.models import ProviderInfo
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_context_simple import Settings, SimpleContextManager, mount
 from amplifier_module_context_simple.context import EVENTS
@@ -64,6 +64,24 @@ async def holding(messages: list[Message], **settings: Any) -> SimpleContextMana
     return context
 
 
+async def view_of(*messages: Message, **settings: Any) -> list[Message]:
+    return await (await holding(list(messages), **settings)).get_messages_for_request()
+
+
+async def heard(*events: str, **config: Any) -> tuple[SimpleContextManager, list[tuple[str, Any]]]:
+    """Return a mounted context, and the list of the events that it emits."""
+    coordinator, seen = MockCoordinator(), []
+    await mount(coordinator, config)
+    assert await coordinator.collect_contributions("observability.events") == [list(EVENTS)]
+
+    async def note(event: str, data: Any) -> None:
+        seen.append((event, data))
+
+    for event in events:
+        coordinator.hooks.register(event, note)
+    return coordinator.get("context"), seen
+
+
 def prompts(view: list[Message]) -> list[str]:
     return [message["content"] for message in view if message["role"] == "user"]
 
@@ -113,13 +131,16 @@ async def test_messages_are_stored_exactly_as_they_came() -> None:
 
 
 async def test_nobody_can_change_what_is_stored_from_outside() -> None:
-    message = user("hi", metadata={"tags": ["a"]})
+    message = user("hi", metadata={"tags": ["a"]}, extra={"set": {1, 2}, "n": [(3, [4])]})
+    before = copy.deepcopy(message)
     context = await holding([message])
     message["metadata"]["tags"].append("b")
+    message["extra"]["set"].clear()
+    message["extra"]["n"][0][1].clear()
     for view in (await context.get_messages(), await context.get_messages_for_request()):
         view[0]["metadata"]["tags"].append("c")
         view.append(user("more"))
-    assert await context.get_messages() == [user("hi", metadata={"tags": ["a"]})]
+    assert await context.get_messages() == [before]
 
 
 async def test_set_messages_replaces_and_clear_forgets() -> None:
@@ -166,54 +187,27 @@ async def test_blocks_and_signatures_of_thinking_are_kept_exactly() -> None:
     assert len(view[2]["content"][0]["output"]) < 600
 
 
-async def test_a_message_that_is_changed_afterwards_is_stored_as_it_was() -> None:
-    message = {"role": "user", "content": [{"type": "text", "text": "a"}], "extra": {"tags": {1, 2}, "n": [(3, [4])]}}
-    before = copy.deepcopy(message)
-    context = await holding([message])
-    message["content"][0]["text"] = "b"
-    message["extra"]["tags"].clear()
-    message["extra"]["n"][0][1].clear()
-    assert await context.get_messages() == [before]
-
-
 # --- the system prompt
 
 
+async def shown_below(context: SimpleContextManager, prompt: str) -> list[str]:
+    """Return the texts of a request whose system prompt is made."""
+
+    async def factory() -> str:
+        return prompt
+
+    await context.set_system_prompt_factory(factory)
+    return [message["content"] for message in await context.get_messages_for_request()]
+
+
 async def test_the_system_prompt_is_made_anew_for_each_request() -> None:
-    context = await holding([{"role": "system", "content": "stored"}, user("hi")])
-    made = iter(["first", "second"])
-
-    async def factory() -> str:
-        return next(made)
-
-    await context.set_system_prompt_factory(factory)
-
-    assert [m["content"] for m in await context.get_messages_for_request()] == ["first", "hi"]
-    assert [m["content"] for m in await context.get_messages_for_request()] == ["second", "hi"]
-    assert [m["content"] for m in await context.get_messages()] == ["stored", "hi"]
-
-
-async def test_what_hooks_and_later_messages_say_stays_under_a_new_system_prompt() -> None:
     later = {"role": "system", "content": "later"}
-    context = await holding([{"role": "system", "content": "stored"}, injected("hook"), user("hi"), later])
-
-    async def factory() -> str:
-        return "fresh"
-
-    await context.set_system_prompt_factory(factory)
-    assert [m["content"] for m in await context.get_messages_for_request()] == ["fresh", "hook", "hi", "later"]
-
-
-async def test_without_a_made_prompt_the_stored_one_is_shown() -> None:
-    context = await holding([{"role": "system", "content": "stored"}, user("hi")])
-
-    async def nothing() -> str:
-        return ""
-
-    await context.set_system_prompt_factory(nothing)
-    assert [m["content"] for m in await context.get_messages_for_request()] == ["stored", "hi"]
+    stored = [{"role": "system", "content": "stored"}, injected("hook"), user("hi"), later]
+    context = await holding(stored)
+    for made, shown in (("first", "first"), ("second", "second"), ("", "stored")):
+        assert await shown_below(context, made) == [shown, "hook", "hi", "later"]
     await context.set_system_prompt_factory(None)
-    assert [m["content"] for m in await context.get_messages_for_request()] == ["stored", "hi"]
+    assert await context.get_messages_for_request() == await context.get_messages() == stored
 
 
 async def test_a_failing_prompt_factory_fails_the_request() -> None:
@@ -232,22 +226,32 @@ async def test_a_failing_prompt_factory_fails_the_request() -> None:
 
 async def test_a_message_between_a_call_and_its_results_is_shown_after_them() -> None:
     messages = [user("go"), calling("1", "2"), injected("careful"), result("2", "b"), user("hm"), result("1", "a")]
-    view = await (await holding(messages)).get_messages_for_request()
+    view = await view_of(*messages)
     assert view == [messages[0], messages[1], messages[3], messages[5], messages[2], messages[4]]
     assert_pairs_are_whole(view)
 
 
 async def test_ids_that_are_used_again_go_with_the_nearest_call() -> None:
     messages = [user("a"), calling("1"), result("1", "x"), user("b"), calling("1"), injected("i"), result("1", "y")]
-    view = await (await holding(messages)).get_messages_for_request()
+    view = await view_of(*messages)
     assert [message.get("content") for message in view] == ["a", "", "x", "b", "", "y", "i"]
 
 
-async def test_pairs_are_recognised_by_their_blocks_as_well() -> None:
-    call = {"role": "assistant", "content": [{"type": "tool_call", "id": "1", "name": "read", "input": {}}]}
-    answer = {"role": "function", "content": [{"type": "tool_result", "tool_call_id": "1", "output": "x"}]}
-    view = await (await holding([user("go"), call, injected("i"), answer])).get_messages_for_request()
-    assert view == [user("go"), call, answer, injected("i")]
+@pytest.mark.parametrize(
+    ("called", "role", "answered"),
+    [
+        ([("tool_call", "1")], "function", {"type": "tool_result", "output": "x"}),
+        ([("tool_use", "a"), ("tool_use", "b")], "user", {"type": "tool_result", "content": "x"}),
+    ],
+    ids=["one", "several results in one message"],
+)
+async def test_pairs_are_recognised_by_their_blocks_as_well(
+    called: list[tuple[str, str]], role: str, answered: Message
+) -> None:
+    blocks = [{"type": kind, "id": call_id, "name": "read", "input": {}} for kind, call_id in called]
+    answers = [{f"{kind}_id": call_id, **answered} for kind, call_id in called]
+    call, answer = {"role": "assistant", "content": blocks}, {"role": role, "content": answers}
+    assert await view_of(user("go"), call, injected("i"), answer) == [user("go"), call, answer, injected("i")]
 
 
 @pytest.mark.parametrize("shape", ["blocks", "tool_calls", "streamed"])
@@ -281,14 +285,6 @@ async def test_results_in_the_contracts_own_objects_are_shortened() -> None:
     assert await context.get_messages() == rounds
 
 
-async def test_one_message_may_hold_the_results_of_several_calls() -> None:
-    call = {"role": "assistant", "content": [{"type": "tool_use", "id": i, "name": "f", "input": {}} for i in "ab"]}
-    blocks = [{"type": "tool_result", "tool_use_id": i, "content": "x"} for i in "ab"]
-    answer = {"role": "user", "content": blocks}
-    view = await (await holding([user("go"), call, injected("i"), answer])).get_messages_for_request()
-    assert view == [user("go"), call, answer, injected("i")]
-
-
 async def test_a_call_of_a_turn_that_was_cut_off_is_answered_in_its_shape() -> None:
     blocks = {"role": "assistant", "content": [{"type": "tool_call", "id": "3", "name": "f", "input": {}}]}
     messages = [user("go"), calling("1", "2"), result("1", "a"), user("again"), blocks, user("third")]
@@ -304,7 +300,7 @@ async def test_a_call_of_a_turn_that_was_cut_off_is_answered_in_its_shape() -> N
 
 async def test_a_result_without_its_call_is_not_shown() -> None:
     messages = [user("go"), result("lost", "x"), calling("1"), result("1", "a"), result("1", "twice")]
-    view = await (await holding(messages)).get_messages_for_request()
+    view = await view_of(*messages)
     assert view == [messages[0], messages[2], messages[3]]
 
 
@@ -327,39 +323,20 @@ async def test_a_result_without_its_call_is_not_shown() -> None:
 async def test_the_budget_is_the_callers_or_the_providers_or_the_configured_one(
     budget: int | None, provider: Any, expected: int
 ) -> None:
-    coordinator = MockCoordinator()
-    await mount(coordinator, {"max_tokens": 5000, "safety_margin": 100, "compaction_threshold": 0.01})
-    seen: list[Any] = []
-
-    async def note(event: str, data: Any) -> HookResult:
-        seen.append(data["budget"])
-        return HookResult()
-
-    coordinator.hooks.register("context:pre_compact", note)
-    context = coordinator.get("context")
+    context, seen = await heard(EVENTS[0], max_tokens=5000, safety_margin=100, compaction_threshold=0.01)
     await context.add_message(user("x" * 4000))
     await context.get_messages_for_request(token_budget=budget, provider=provider)
-    assert seen == [expected]
+    assert [data["budget"] for _, data in seen] == [expected]
 
 
 # --- compaction
 
 
 async def test_a_conversation_within_the_threshold_is_shown_whole_and_in_silence() -> None:
-    coordinator = MockCoordinator()
-    await mount(coordinator, {"max_tokens": 10_000})
-    emitted: list[str] = []
-
-    async def note(event: str, data: Any) -> HookResult:
-        emitted.append(event)
-        return HookResult()
-
-    for event in ("context:pre_compact", "context:post_compact"):
-        coordinator.hooks.register(event, note)
-    context = coordinator.get("context")
+    context, seen = await heard(*EVENTS, max_tokens=10_000)
     await context.set_messages([message for number in range(5) for message in exchange(number)])
     assert len(await context.get_messages_for_request()) == 20
-    assert emitted == []
+    assert seen == []
 
 
 async def test_compaction_changes_the_view_and_never_what_is_stored() -> None:
@@ -415,7 +392,7 @@ async def test_instructions_stay_and_what_hooks_said_goes_with_its_exchange() ->
         {"role": "developer", "content": "more rules"},
         user("new"),
     ]
-    view = await (await holding(messages, max_tokens=100, keep_recent_turns=1)).get_messages_for_request()
+    view = await view_of(*messages, max_tokens=100, keep_recent_turns=1)
     assert [message["content"] for message in view] == ["rules", "more rules", "new"]
 
 
@@ -468,22 +445,10 @@ async def test_images_in_old_results_give_way_to_a_note() -> None:
 
 
 async def test_compaction_events_have_the_fields_of_both_specifications() -> None:
-    coordinator = MockCoordinator()
-    await mount(coordinator, {"max_tokens": 1500, "keep_recent_turns": 1})
-    seen: dict[str, Any] = {}
-
-    async def note(event: str, data: Any) -> HookResult:
-        seen[event] = {key: value for key, value in data.items() if key in _FIELDS}
-        return HookResult()
-
-    assert (await coordinator.collect_contributions("observability.events")) == [list(EVENTS)]
-    for event in EVENTS:
-        coordinator.hooks.register(event, note)
-    context = coordinator.get("context")
+    context, told = await heard(*EVENTS, max_tokens=1500, keep_recent_turns=1)
     await context.set_messages([message for number in range(10) for message in exchange(number, size=2000)])
-
     view = await context.get_messages_for_request()
-
+    seen = {event: {key: value for key, value in data.items() if key in _FIELDS} for event, data in told}
     assert list(seen) == ["context:pre_compact", "context:post_compact", "context:compaction"]
     before = {"before_messages": 40, "before_tokens": await context.get_token_count()}
     after = {

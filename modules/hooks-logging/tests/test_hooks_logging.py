@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,208 +24,180 @@ from amplifier_module_hooks_logging.secrets_filter import is_secret, without_sec
 pytestmark = pytest.mark.anyio
 
 
-def session_in(folder: Path) -> MockCoordinator:
-    coordinator = MockCoordinator()
-    coordinator.register_capability("session.working_dir", str(folder))
-    coordinator.hooks.set_default_fields(session_id="s-1", parent_id=None)
-    return coordinator
+class Session:
+    """A session in a folder, with the log mounted; `emit` says its events one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "session.jsonl"
+        self.coordinator = MockCoordinator()
+        self.coordinator.register_capability("session.working_dir", str(folder))
+        self.coordinator.hooks.set_default_fields(session_id="s-1", parent_id=None)
+
+    async def mount(self, **config: Any) -> Callable[[], None]:
+        self.path = self.path.parent / config.get("path", "session.jsonl")
+        return await mount(self.coordinator, config)
+
+    async def emit(self, *names: str, **data: Any) -> None:
+        for name in names:
+            assert (await self.coordinator.hooks.emit(name, data)).action == "continue"
+
+    def logged(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+
+    def names(self) -> list[str]:
+        return [entry["event"] for entry in self.logged()]
 
 
-def logged(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(tmp_path)
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    return lambda: [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
 
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-async def test_every_event_becomes_a_line_with_time_and_session(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator)
-
-    await coordinator.hooks.emit("tool:pre", {"tool_name": "read", "tool_input": {"path": "a"}})
-    await coordinator.hooks.emit("session:end", {})
-
-    first, second = logged(tmp_path / "session.jsonl")
-    assert first["event"] == "tool:pre"
-    assert first["session_id"] == "s-1"
-    assert first["ts"].startswith("20")
+async def test_every_event_becomes_a_line_with_time_and_session(session: Session) -> None:
+    await session.mount()
+    await session.emit("tool:pre", tool_name="read", tool_input={"path": "a"})
+    await session.emit("session:end")
+    first, second = session.logged()
+    assert (first["event"], first["session_id"], first["ts"][:2]) == ("tool:pre", "s-1", "20")
     assert first["data"] == {"tool_name": "read", "tool_input": {"path": "a"}}
     assert second["event"] == "session:end"
 
 
-async def test_all_well_known_events_are_logged_by_default(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, None)
-    for event in events.ALL_EVENTS:
-        await coordinator.hooks.emit(event, {})
-    assert [entry["event"] for entry in logged(tmp_path / "session.jsonl")] == list(events.ALL_EVENTS)
+async def test_all_well_known_events_are_logged_by_default(session: Session) -> None:
+    await mount(session.coordinator, None)
+    await session.emit(*events.ALL_EVENTS)
+    assert session.names() == list(events.ALL_EVENTS)
 
 
-async def test_patterns_select_events_and_plain_names_need_not_be_known(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, {"events": ["tool:*", "my:own"]})
-    for event in ("tool:pre", "my:own", "session:start", "prompt:submit", "my:other"):
-        await coordinator.hooks.emit(event, {})
-    assert [entry["event"] for entry in logged(tmp_path / "session.jsonl")] == ["tool:pre", "my:own"]
+async def test_patterns_select_events_and_plain_names_need_not_be_known(session: Session) -> None:
+    await session.mount(events=["tool:*", "my:own"])
+    await session.emit("tool:pre", "my:own", "session:start", "prompt:submit", "my:other")
+    assert session.names() == ["tool:pre", "my:own"]
 
 
-async def test_events_announced_before_and_after_mounting_are_logged(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
+async def test_events_announced_before_and_after_mounting_are_logged(session: Session) -> None:
+    coordinator = session.coordinator
     coordinator.register_capability("observability.events", ["early:listed", 7])
     coordinator.register_contributor("observability.events", "a", lambda: ["early:contributed"])
-    await mount(coordinator)
+    await session.mount()
     coordinator.register_capability("observability.events", ["early:listed", "late:listed"])
     coordinator.register_contributor("observability.events", "b", lambda: ["late:contributed"])
-
-    await coordinator.hooks.emit("session:start", {})
     names = ["early:listed", "early:contributed", "late:listed", "late:contributed"]
-    for name in [*names, "never:announced"]:
-        await coordinator.hooks.emit(name, {})
-
-    assert [entry["event"] for entry in logged(tmp_path / "session.jsonl")] == ["session:start", *names]
+    await session.emit("session:start", *names, "never:announced")
+    assert session.names() == ["session:start", *names]
 
 
 async def test_what_modules_announce_without_end_keeps_the_log_from_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
-    coordinator = session_in(tmp_path)
-    coordinator.register_contributor("observability.events", "a", lambda: ["x" * 300, ""])
-    coordinator.register_contributor("observability.events", "b", lambda: [f"e:{number}" for number in range(5000)])
-    await mount(coordinator)
-    registered = coordinator.hooks.list_handlers()
+    announce = session.coordinator.register_contributor
+    announce("observability.events", "a", lambda: ["x" * 300, ""])
+    announce("observability.events", "b", lambda: [f"e:{number}" for number in range(5000)])
+    await session.mount()
+    registered = session.coordinator.hooks.list_handlers()
     assert "e:100" in registered and "x" * 300 not in registered and len(registered) == 500
     assert "events too many, which are not logged" in caplog.text
 
 
-async def test_a_failing_contributor_does_not_stop_the_log(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-
+async def test_a_failing_contributor_does_not_stop_the_log(session: Session) -> None:
     async def refuse(channel: str) -> list[Any]:
         raise PermissionError(channel)
 
-    coordinator.collect_contributions = refuse
-    await mount(coordinator)
-    await coordinator.hooks.emit("session:start", {})
-    assert len(logged(tmp_path / "session.jsonl")) == 1
+    session.coordinator.collect_contributions = refuse
+    await session.mount()
+    await session.emit("session:start")
+    assert len(session.logged()) == 1
 
 
-async def test_the_answer_is_always_continue(tmp_path: Path) -> None:
-    event_logger = EventLogger(session_in(tmp_path), Settings())
+async def test_the_answer_is_always_continue(session: Session) -> None:
+    event_logger = EventLogger(session.coordinator, Settings())
     for data in ({}, {"a": 1}, None, [1], "text", {"a": object()}, {"a": float("nan")}):
-        result = await event_logger.handle("x", data)
-        assert isinstance(result, HookResult)
-        assert result.action == "continue"
+        assert await event_logger.handle("x", data) == HookResult()
 
 
-async def test_other_hooks_still_decide(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator)
-
-    async def refuse(event: str, data: Any) -> HookResult:
-        return HookResult(action="deny", reason="no")
-
-    coordinator.hooks.register("tool:pre", refuse, priority=200)
-    assert (await coordinator.hooks.emit("tool:pre", {})).action == "deny"
-
-
-async def test_a_log_that_cannot_be_written_is_reported_once_and_never_raises(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_log_that_cannot_be_written_is_reported_once_and_goes_on_when_it_can(
+    session: Session, warnings: Callable[[], list[str]]
 ) -> None:
-    coordinator = session_in(tmp_path)
-    cleanup = await mount(coordinator, {"path": "file/log.jsonl"})
-    shutil.rmtree(tmp_path / "file")
-    (tmp_path / "file").touch()
-
-    for _ in range(3):
-        assert (await coordinator.hooks.emit("tool:pre", {})).action == "continue"
+    cleanup = await session.mount(path="logs/log.jsonl")
+    shutil.rmtree(session.path.parent)
+    session.path.parent.touch()
+    await session.emit(*["tool:pre"] * 3)
+    assert len(warnings()) == 1 and "logs/log.jsonl" in warnings()[0]
+    session.path.parent.unlink()
+    await session.emit("tool:post")
+    assert session.names() == ["tool:post"]
     cleanup()
-
-    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
-    assert "file/log.jsonl" in caplog.text
-
-
-async def test_a_log_that_becomes_writable_goes_on(tmp_path: Path) -> None:
-    blocker = tmp_path / "logs"
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, {"path": "logs/log.jsonl"})
-    shutil.rmtree(blocker)
-    blocker.touch()
-    await coordinator.hooks.emit("tool:pre", {})
-    blocker.unlink()
-    await coordinator.hooks.emit("tool:post", {})
-    assert [entry["event"] for entry in logged(tmp_path / "logs/log.jsonl")] == ["tool:post"]
 
 
 async def test_the_file_is_there_from_the_start_of_a_session_and_not_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (await mount(MockCoordinator()))()
     assert names_in(tmp_path) == []
-    (await mount(session_in(tmp_path)))()
+    (await session.mount())()
     assert names_in(tmp_path) == ["session.jsonl"]
 
 
 async def test_a_log_that_could_not_be_kept_is_an_error_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    coordinator = session_in(tmp_path)
     with pytest.raises(ValueError, match=r"`path`: .*file/log.jsonl cannot be written .*grant the module `write`"):
-        await mount(coordinator, {"path": "file/log.jsonl"})
+        await session.mount(path="file/log.jsonl")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    await mount(coordinator, {"path": "log.jsonl"})
+    await session.mount(path="log.jsonl")
     monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
     with pytest.raises(ValueError, match="a file system of its own there, which goes with it"):
-        await mount(session_in(tmp_path / "not granted"), {"path": "made/other.jsonl"})
+        await Session(tmp_path / "not granted").mount(path="made/other.jsonl")
     assert names_in(tmp_path) == ["file", "log.jsonl"]
 
 
-async def test_cleanup_stops_the_log_and_may_be_called_twice(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    cleanup = await mount(coordinator)
-    await coordinator.hooks.emit("tool:pre", {})
-
+async def test_cleanup_stops_the_log_and_may_be_called_twice(session: Session) -> None:
+    cleanup = await session.mount()
+    await session.emit("tool:pre")
     cleanup()
     cleanup()
-
-    await coordinator.hooks.emit("tool:pre", {})
-    assert len(logged(tmp_path / "session.jsonl")) == 1
-    assert not any(coordinator.hooks.list_handlers().values())
+    await session.emit("tool:pre")
+    assert len(session.logged()) == 1
+    assert not any(session.coordinator.hooks.list_handlers().values())
 
 
 async def test_only_the_owner_may_read_a_new_log_and_an_old_one_is_continued(tmp_path: Path) -> None:
-    for _ in range(2):
-        coordinator = session_in(tmp_path)
-        cleanup = await mount(coordinator, {"path": "deep/er/log.jsonl"})
-        await coordinator.hooks.emit("tool:pre", {})
+    for number in (1, 2):
+        session = Session(tmp_path)
+        cleanup = await session.mount(path="deep/er/log.jsonl")
+        await session.emit("tool:pre")
         cleanup()
-    path = tmp_path / "deep/er/log.jsonl"
-    assert len(logged(path)) == 2
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert len(session.logged()) == number
+    assert stat.S_IMODE(session.path.stat().st_mode) == 0o600
 
 
 async def test_without_a_working_directory_the_current_folder_is_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    coordinator = MockCoordinator()
-    await mount(coordinator)
-    await coordinator.hooks.emit("tool:pre", {})
-    assert len(logged(tmp_path / "session.jsonl")) == 1
+    session.coordinator = MockCoordinator()
+    await session.mount()
+    await session.emit("tool:pre")
+    assert len(session.logged()) == 1
 
 
-async def test_the_priority_decides_when_the_log_runs(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, {"priority": -5})
-
-    async def other(event: str, data: Any) -> HookResult:
-        return HookResult()
-
-    coordinator.hooks.register("tool:pre", other, priority=0, name="other")
-    assert coordinator.hooks.list_handlers("tool:pre")["tool:pre"] == ["hooks-logging", "other"]
+async def test_the_priority_decides_when_the_log_runs(session: Session) -> None:
+    await session.mount(priority=-5)
+    hooks = session.coordinator.hooks
+    hooks.register("tool:pre", lambda event, data: None, priority=0, name="other")
+    assert hooks.list_handlers("tool:pre")["tool:pre"] == ["hooks-logging", "other"]
 
 
 # --- secrets
@@ -249,28 +223,18 @@ def test_an_ordinary_name_is_not_taken_for_a_secret(key: str) -> None:
     assert not is_secret(key)
 
 
-async def test_secrets_are_left_out_at_every_depth_of_a_log_line(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, {"detail": "full"})
-    seen: list[Any] = []
-
-    async def later(event: str, data: Any) -> HookResult:
-        seen.append(data["config"]["api_key"])
-        return HookResult()
-
-    coordinator.hooks.register("tool:pre", later, priority=500)
+async def test_secrets_are_left_out_at_every_depth_of_a_log_line(session: Session) -> None:
+    await session.mount(detail="full")
     config = {"api_key": "k-123", "list": [{"password": ["k-123"]}], "token": None, "max_tokens": 5}
-    await coordinator.hooks.emit("tool:pre", {"config": config})
-
-    text = (tmp_path / "session.jsonl").read_text()
-    assert "k-123" not in text
-    assert json.loads(text)["data"]["config"] == {
+    before = copy.deepcopy(config)
+    await session.emit("tool:pre", config=config)
+    assert session.logged()[0]["data"]["config"] == {
         "api_key": "[REDACTED]",
         "list": [{"password": "[REDACTED]"}],
         "token": None,
         "max_tokens": 5,
     }
-    assert seen == ["k-123"]
+    assert config == before
 
 
 @pytest.mark.parametrize(
@@ -305,58 +269,55 @@ def test_a_megabyte_of_anything_takes_time_in_proportion(unit: str) -> None:
 # --- files that are full, and disks
 
 
-async def test_a_full_file_is_put_aside_and_so_many_are_kept(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, {"max_file_bytes": 4096, "max_files": 3, "detail": "full"})
+async def test_a_full_file_is_put_aside_and_so_many_are_kept(session: Session, tmp_path: Path) -> None:
+    await session.mount(max_file_bytes=4096, max_files=3, detail="full")
     for number in range(40):
-        await coordinator.hooks.emit("tool:pre", {"number": number, "text": "x" * 400})
+        await session.emit("tool:pre", number=number, text="x" * 400)
     names = ["session.jsonl.2", "session.jsonl.1", "session.jsonl"]
     assert names_in(tmp_path) == sorted(names)
-    assert all((tmp_path / name).stat().st_size <= 4096 for name in names)
-    numbers = [entry["data"]["number"] for name in names for entry in logged(tmp_path / name)]
-    assert numbers == list(range(numbers[0], 40))
-    assert len(numbers) > 14
-    assert all(stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600 for name in names)
+    numbers = []
+    for session.path in (tmp_path / name for name in names):
+        assert session.path.stat().st_size <= 4096 and stat.S_IMODE(session.path.stat().st_mode) == 0o600
+        numbers += [entry["data"]["number"] for entry in session.logged()]
+    assert numbers == list(range(numbers[0], 40)) and len(numbers) > 14
 
 
-async def test_one_file_alone_begins_anew(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, {"max_file_bytes": 4096, "max_files": 1, "max_line_bytes": 8000, "detail": "full"})
+async def test_one_file_alone_begins_anew(session: Session, tmp_path: Path) -> None:
+    await session.mount(max_file_bytes=4096, max_files=1, max_line_bytes=8000, detail="full")
     for text in ("x" * 3000, "y" * 6000, "z" * 10):
-        await coordinator.hooks.emit("tool:pre", {"text": text})
+        await session.emit("tool:pre", text=text)
     assert names_in(tmp_path) == ["session.jsonl"]
-    assert [entry["data"]["text"] for entry in logged(tmp_path / "session.jsonl")] == ["z" * 10]
+    assert [entry["data"]["text"] for entry in session.logged()] == ["z" * 10]
 
 
 async def test_sessions_that_share_a_file_lose_nothing_when_one_puts_it_aside(tmp_path: Path) -> None:
-    sessions = [session_in(tmp_path) for _ in range(2)]
-    for coordinator in sessions:
-        await mount(coordinator, {"max_file_bytes": 4096, "max_files": 9, "detail": "full"})
+    sessions = [Session(tmp_path) for _ in range(2)]
+    for session in sessions:
+        await session.mount(max_file_bytes=4096, max_files=9, detail="full")
     for number in range(30):
-        await sessions[number % 2].hooks.emit("tool:pre", {"number": number, "text": "x" * 400})
-    numbers = [entry["data"]["number"] for name in names_in(tmp_path) for entry in logged(tmp_path / name)]
+        await sessions[number % 2].emit("tool:pre", number=number, text="x" * 400)
+    numbers = []
+    for session.path in (tmp_path / name for name in names_in(tmp_path)):
+        numbers += [entry["data"]["number"] for entry in session.logged()]
     assert sorted(numbers) == list(range(30))
 
 
 async def test_a_file_that_cannot_be_put_aside_grows_and_is_reported_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    session: Session, monkeypatch: pytest.MonkeyPatch, warnings: Callable[[], list[str]]
 ) -> None:
     def refuse(self: Path, target: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "replace", refuse)
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, {"max_file_bytes": 4096, "detail": "full"})
-    for _ in range(20):
-        await coordinator.hooks.emit("tool:pre", {"text": "x" * 400})
-    assert len(logged(tmp_path / "session.jsonl")) == 20
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == 1
-    assert "session.jsonl cannot be put aside, and grows: [Errno 13] Permission denied" in warnings[0]
+    await session.mount(max_file_bytes=4096, detail="full")
+    await session.emit(*["tool:pre"] * 20, text="x" * 400)
+    assert len(session.logged()) == 20
+    (warning,) = warnings()
+    assert "session.jsonl cannot be put aside, and grows: [Errno 13] Permission denied" in warning
 
 
 async def test_a_full_disk_is_reported_once_and_costs_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    session: Session, monkeypatch: pytest.MonkeyPatch, warnings: Callable[[], list[str]]
 ) -> None:
     write, room = os.write, [20]
 
@@ -367,27 +328,23 @@ async def test_a_full_disk_is_reported_once_and_costs_one_line(
         room[0] -= taken
         return taken
 
-    coordinator = session_in(tmp_path)
-    await mount(coordinator)
+    await session.mount()
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", nearly_full)
-        for _ in range(3):
-            assert (await coordinator.hooks.emit("tool:pre", {})).action == "continue"
-    await coordinator.hooks.emit("tool:post", {})
-    torn, line = (tmp_path / "session.jsonl").read_text().splitlines()
-    assert len(torn) == 20
-    assert json.loads(line)["event"] == "tool:post"
-    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
-    assert "session.jsonl cannot be written: [Errno 28] No space left on device" in caplog.text
+        await session.emit(*["tool:pre"] * 3)
+    await session.emit("tool:post")
+    torn, line = session.path.read_text().splitlines()
+    assert len(torn) == 20 and json.loads(line)["event"] == "tool:post"
+    (warning,) = warnings()
+    assert "session.jsonl cannot be written: [Errno 28] No space left on device" in warning
 
 
-async def test_a_log_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
-    coordinator = session_in(tmp_path)
-    await mount(coordinator, {"path": "logs/a.jsonl"})
-    await coordinator.hooks.emit("tool:pre", {})
-    shutil.rmtree(tmp_path / "logs")
-    await coordinator.hooks.emit("tool:post", {})
-    assert [entry["event"] for entry in logged(tmp_path / "logs/a.jsonl")] == ["tool:post"]
+async def test_a_log_that_was_taken_away_is_made_again(session: Session) -> None:
+    await session.mount(path="logs/a.jsonl")
+    await session.emit("tool:pre")
+    shutil.rmtree(session.path.parent)
+    await session.emit("tool:post")
+    assert session.names() == ["tool:post"]
 
 
 # --- detail and size

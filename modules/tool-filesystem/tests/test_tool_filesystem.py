@@ -53,6 +53,11 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+async def use(home: Path) -> Desk:
+    return await desk(home)
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -78,10 +83,8 @@ async def test_four_tools_are_mounted_with_schemas(home: Path) -> None:
 # --- read_file
 
 
-async def test_reading_numbers_the_lines_and_emits_the_event(home: Path) -> None:
+async def test_reading_numbers_the_lines_and_emits_the_event(use: Desk, home: Path) -> None:
     (home / "a.txt").write_text("one\ntwo\n")
-    use = await desk(home)
-
     result = await use("read_file", file_path="a.txt")
 
     assert result.output == {
@@ -95,10 +98,8 @@ async def test_reading_numbers_the_lines_and_emits_the_event(home: Path) -> None
     assert (data["path"], data["bytes"], data["tool"]) == (str(home / "a.txt"), 8, "read_file")
 
 
-async def test_offset_and_limit_read_a_part_and_say_where_to_go_on(home: Path) -> None:
+async def test_offset_and_limit_read_a_part_and_say_where_to_go_on(use: Desk, home: Path) -> None:
     (home / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
-    use = await desk(home)
-
     middle = (await use("read_file", file_path="a.txt", offset=4, limit=3)).output
     rest = (await use("read_file", file_path="a.txt", offset=middle["next_offset"])).output
 
@@ -107,9 +108,9 @@ async def test_offset_and_limit_read_a_part_and_say_where_to_go_on(home: Path) -
     assert "next_offset" not in rest
 
 
-async def test_a_line_past_the_end_is_an_error_that_tells_the_length(home: Path) -> None:
+async def test_a_line_past_the_end_is_an_error_that_tells_the_length(use: Desk, home: Path) -> None:
     (home / "a.txt").write_text("one\n")
-    assert "has 1 lines" in failed(await (await desk(home))("read_file", file_path="a.txt", offset=2), "invalid_input")
+    assert "has 1 lines" in failed(await use("read_file", file_path="a.txt", offset=2), "invalid_input")
 
 
 @pytest.mark.parametrize(
@@ -120,9 +121,11 @@ async def test_a_line_past_the_end_is_an_error_that_tells_the_length(home: Path)
         (b"one\r\ntwo\r\n", "     1\tone\n     2\ttwo", 2),
     ],
 )
-async def test_a_text_is_shown_without_what_no_reader_sees(home: Path, data: bytes, content: str, lines: int) -> None:
+async def test_a_text_is_shown_without_what_no_reader_sees(
+    use: Desk, home: Path, data: bytes, content: str, lines: int
+) -> None:
     (home / "a.txt").write_bytes(data)
-    output = (await (await desk(home))("read_file", file_path="a.txt")).output
+    output = (await use("read_file", file_path="a.txt")).output
     assert (output["content"], output["total_lines"]) == (content, lines)
 
 
@@ -138,20 +141,20 @@ async def test_a_text_is_shown_without_what_no_reader_sees(home: Path, data: byt
     ],
 )
 @pytest.mark.parametrize("tool", ["read_file", "edit_file"])
-async def test_a_file_that_is_no_text_is_named_and_left_alone(home: Path, data: bytes, said: str, tool: str) -> None:
+async def test_a_file_that_is_no_text_is_named_and_left_alone(
+    use: Desk, home: Path, data: bytes, said: str, tool: str
+) -> None:
     (home / "thing").write_bytes(data)
     arguments = {"old_string": "e", "new_string": "x"} if tool == "edit_file" else {}
-    assert said in failed(await (await desk(home))(tool, file_path="thing", **arguments), "not_text")
+    assert said in failed(await use(tool, file_path="thing", **arguments), "not_text")
     assert (home / "thing").read_bytes() == data
 
 
-async def test_endless_lines_and_long_outputs_are_cut(home: Path) -> None:
+async def test_endless_lines_and_long_outputs_are_cut(use: Desk, home: Path) -> None:
     (home / "wide.txt").write_text("x" * 5000)
     (home / "long.txt").write_text("y" * 1000 + "\n")
     with (home / "long.txt").open("a") as file:
         file.write(("y" * 1000 + "\n") * 999)
-    use = await desk(home)
-
     wide = (await use("read_file", file_path="wide.txt")).output
     long = (await use("read_file", file_path="long.txt")).output
 
@@ -189,8 +192,8 @@ async def test_what_cannot_be_read_is_explained(home: Path, make: Any, kind: str
         ({"file_path": "a", "limit": True}, "`limit` must be of type integer"),
     ],
 )
-async def test_wrong_input_is_explained(home: Path, arguments: dict[str, Any], expected: str) -> None:
-    assert expected in failed(await (await desk(home))("read_file", **arguments), "invalid_input")
+async def test_wrong_input_is_explained(use: Desk, arguments: dict[str, Any], expected: str) -> None:
+    assert expected in failed(await use("read_file", **arguments), "invalid_input")
 
 
 async def test_input_that_is_no_object_is_explained(home: Path) -> None:
@@ -213,7 +216,7 @@ async def test_input_that_is_no_object_is_explained(home: Path) -> None:
     ],
 )
 async def test_nothing_outside_the_working_directory_is_touched(
-    home: Path, path: str, tool: str, arguments: dict[str, Any]
+    use: Desk, home: Path, path: str, tool: str, arguments: dict[str, Any]
 ) -> None:
     outside = home.parent
     secret = outside / "secret.txt"
@@ -221,8 +224,6 @@ async def test_nothing_outside_the_working_directory_is_touched(
     (home / "sub").mkdir()
     (home / "link.txt").symlink_to(secret)
     (home / "door").symlink_to(outside)
-    use = await desk(home)
-
     result = await use(tool, file_path=path.format(outside=outside), **arguments)
 
     assert str(home) in failed(result, "not_allowed")
@@ -231,23 +232,21 @@ async def test_nothing_outside_the_working_directory_is_touched(
     assert use.events == []
 
 
-async def test_a_new_file_behind_a_dangling_link_outside_is_refused(home: Path) -> None:
+@pytest.mark.parametrize("path", ["link", "../project-twin/new.txt"])
+async def test_a_new_file_behind_a_link_or_in_a_folder_of_alike_name_is_refused(
+    use: Desk, home: Path, path: str
+) -> None:
     (home / "link").symlink_to(home.parent / "new.txt")
-    failed(await (await desk(home))("write_file", file_path="link", content="x"), "not_allowed")
-    assert not (home.parent / "new.txt").exists()
+    (home.parent / "project-twin").mkdir()
+    failed(await use("write_file", file_path=path, content="x"), "not_allowed")
+    assert not list(home.parent.rglob("new.txt"))
 
 
-async def test_a_folder_whose_name_only_begins_like_an_allowed_one_is_outside(home: Path) -> None:
-    twin = home.with_name(home.name + "-twin")
-    twin.mkdir()
-    failed(await (await desk(home))("write_file", file_path=str(twin / "a"), content="x"), "not_allowed")
-
-
-async def test_a_link_inside_the_folder_is_followed_and_kept(home: Path) -> None:
+async def test_a_link_inside_the_folder_is_followed_and_kept(use: Desk, home: Path) -> None:
     (home / "real.txt").write_text("old")
     (home / "link.txt").symlink_to("real.txt")
 
-    assert (await (await desk(home))("write_file", file_path="link.txt", content="new")).success
+    assert (await use("write_file", file_path="link.txt", content="new")).success
 
     assert (home / "link.txt").is_symlink()
     assert (home / "real.txt").read_text() == "new"
@@ -287,11 +286,10 @@ async def test_an_edit_needs_the_right_to_read_as_well(home: Path) -> None:
     failed(await use("edit_file", file_path="a.txt", old_string="t", new_string="u"), "not_allowed")
 
 
-async def test_the_working_directory_may_change_during_a_session(home: Path) -> None:
+async def test_the_working_directory_may_change_during_a_session(use: Desk, home: Path) -> None:
     other = home.parent / "other"
     other.mkdir()
     (other / "a.txt").write_text("there")
-    use = await desk(home)
     use.coordinator.register_capability("session.working_dir", str(other))
     assert "there" in (await use("read_file", file_path="a.txt")).output["content"]
 
@@ -307,9 +305,7 @@ async def test_without_the_capability_the_current_folder_is_meant(home: Path, mo
 # --- write_file
 
 
-async def test_writing_makes_folders_and_emits_the_event(home: Path) -> None:
-    use = await desk(home)
-
+async def test_writing_makes_folders_and_emits_the_event(use: Desk, home: Path) -> None:
     result = await use("write_file", file_path="new/deep/ä.txt", content="größe\n")
 
     assert result.output == {"file_path": str(home / "new/deep/ä.txt"), "bytes": 8}
@@ -318,48 +314,52 @@ async def test_writing_makes_folders_and_emits_the_event(home: Path) -> None:
     assert (event, data["bytes"]) == ("artifact:write", 8)
 
 
-async def test_replacing_a_file_keeps_its_mode_and_leaves_nothing_else_behind(home: Path) -> None:
+async def test_replacing_a_file_keeps_its_mode_and_leaves_nothing_else_behind(use: Desk, home: Path) -> None:
     script = home / "run.sh"
     script.write_text("old")
     script.chmod(0o750)
 
-    await (await desk(home))("write_file", file_path="run.sh", content="new")
+    await use("write_file", file_path="run.sh", content="new")
 
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
     assert names(home) == ["run.sh"]
 
 
-async def test_a_new_file_gets_the_mode_the_umask_gives(home: Path) -> None:
+async def test_a_new_file_gets_the_mode_the_umask_gives(use: Desk, home: Path) -> None:
     previous = os.umask(0o027)
     try:
-        await (await desk(home))("write_file", file_path="a", content="")
+        await use("write_file", file_path="a", content="")
     finally:
         os.umask(previous)
     assert stat.S_IMODE((home / "a").stat().st_mode) == 0o640
 
 
-async def test_a_failed_write_leaves_the_old_file_and_no_other(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_write_leaves_the_old_file_and_no_other(
+    use: Desk, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / "a.txt").write_text("old")
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(text_file.os, "replace", refuse)
-    message = failed(await (await desk(home))("write_file", file_path="a.txt", content="new"), "io_error")
+    message = failed(await use("write_file", file_path="a.txt", content="new"), "io_error")
 
     assert "No space left on device" in message
     assert (home / "a.txt").read_text() == "old"
     assert names(home) == ["a.txt"]
 
 
-async def test_a_file_that_cannot_be_replaced_is_written_in_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_cannot_be_replaced_is_written_in_place(
+    use: Desk, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / "a.txt").write_text("a longer old text")
 
     def busy(*_: object) -> None:
         raise OSError(errno.EBUSY, "Device or resource busy")
 
     monkeypatch.setattr(text_file.os, "replace", busy)
-    assert (await (await desk(home))("write_file", file_path="a.txt", content="new")).success
+    assert (await use("write_file", file_path="a.txt", content="new")).success
 
     assert (home / "a.txt").read_text() == "new"
     assert names(home) == ["a.txt"]
@@ -387,10 +387,8 @@ async def test_what_cannot_be_written_is_explained(home: Path, arguments: dict[s
 # --- edit_file
 
 
-async def test_a_unique_text_is_replaced(home: Path) -> None:
+async def test_a_unique_text_is_replaced(use: Desk, home: Path) -> None:
     (home / "a.py").write_text("x = 1\ny = 2\n")
-    use = await desk(home)
-
     result = await use("edit_file", file_path="a.py", old_string="y = 2", new_string="y = 3")
 
     assert result.output == {"file_path": str(home / "a.py"), "replacements": 1, "bytes": 12}
@@ -408,17 +406,16 @@ async def test_a_unique_text_is_replaced(home: Path) -> None:
     ids=["twice", "overlapping", "often"],
 )
 async def test_an_ambiguous_text_is_refused_and_its_lines_are_named(
-    home: Path, text: str, old: str, said: tuple[str, ...]
+    use: Desk, home: Path, text: str, old: str, said: tuple[str, ...]
 ) -> None:
     (home / "a").write_text(text)
-    message = failed(await (await desk(home))("edit_file", file_path="a", old_string=old, new_string="c"), "ambiguous")
+    message = failed(await use("edit_file", file_path="a", old_string=old, new_string="c"), "ambiguous")
     assert all(one in message for one in said)
     assert (home / "a").read_text() == text
 
 
-async def test_replace_all_replaces_every_occurrence(home: Path) -> None:
+async def test_replace_all_replaces_every_occurrence(use: Desk, home: Path) -> None:
     (home / "a").write_text("one two one")
-    use = await desk(home)
     result = await use("edit_file", file_path="a", old_string="one", new_string="1", replace_all=True)
     assert result.output["replacements"] == 2
     assert (home / "a").read_text() == "1 two 1"
@@ -427,9 +424,11 @@ async def test_replace_all_replaces_every_occurrence(home: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "kind"), [("absent", "x", "no_match"), ("same", "same", "invalid_input"), ("", "x", "invalid_input")]
 )
-async def test_an_edit_that_would_change_nothing_is_refused(home: Path, old: str, new: str, kind: str) -> None:
+async def test_an_edit_that_would_change_nothing_is_refused(
+    use: Desk, home: Path, old: str, new: str, kind: str
+) -> None:
     (home / "a").write_text("same")
-    failed(await (await desk(home))("edit_file", file_path="a", old_string=old, new_string=new), kind)
+    failed(await use("edit_file", file_path="a", old_string=old, new_string=new), kind)
 
 
 @pytest.mark.parametrize(
@@ -448,10 +447,10 @@ async def test_an_edit_that_would_change_nothing_is_refused(home: Path, old: str
     ],
 )
 async def test_an_edit_keeps_every_byte_it_is_not_about(
-    home: Path, before: bytes, old: str, new: str, after: bytes
+    use: Desk, home: Path, before: bytes, old: str, new: str, after: bytes
 ) -> None:
     (home / "a").write_bytes(before)
-    assert (await (await desk(home))("edit_file", file_path="a", old_string=old, new_string=new)).success
+    assert (await use("edit_file", file_path="a", old_string=old, new_string=new)).success
     assert (home / "a").read_bytes() == after
 
 
@@ -473,7 +472,7 @@ def _exchange_for_a_link(path: Path) -> None:
 @pytest.mark.parametrize("meddle", [_rewrite, _exchange, _exchange_for_a_link, Path.unlink])
 @pytest.mark.parametrize("in_place", [False, True], ids=["replaced", "in place"])
 async def test_a_file_that_is_changed_during_an_edit_is_left_as_it_is_then(
-    home: Path, monkeypatch: pytest.MonkeyPatch, meddle: Callable[[Path], None], in_place: bool
+    use: Desk, home: Path, monkeypatch: pytest.MonkeyPatch, meddle: Callable[[Path], None], in_place: bool
 ) -> None:
     path = home / "a"
     path.write_text("text.")
@@ -491,7 +490,6 @@ async def test_a_file_that_is_changed_during_an_edit_is_left_as_it_is_then(
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
         return make(name, flags, *args, **options)
 
-    use = await desk(home)
     if in_place:  # found out when no other file can be made
         monkeypatch.setattr(os, "open", make_no_file)
     else:
@@ -503,11 +501,9 @@ async def test_a_file_that_is_changed_during_an_edit_is_left_as_it_is_then(
     assert set(names(home)) <= {"a", "other"}
 
 
-async def test_edits_side_by_side_do_not_lose_each_other(home: Path) -> None:
+async def test_edits_side_by_side_do_not_lose_each_other(use: Desk, home: Path) -> None:
     words = [f"<{number}>" for number in range(20)]
     (home / "a").write_text(" ".join(words))
-    use = await desk(home)
-
     await asyncio.gather(*(use("edit_file", file_path="a", old_string=word, new_string=word[1:-1]) for word in words))
 
     assert (home / "a").read_text() == " ".join(word[1:-1] for word in words)

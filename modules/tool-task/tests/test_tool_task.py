@@ -67,8 +67,12 @@ class Application:
         return str(result.error["message"])
 
 
-async def test_the_agents_of_now_are_in_the_description_and_the_schema() -> None:
-    app = await Application().mount()
+@pytest.fixture
+async def app() -> Application:
+    return await Application().mount()
+
+
+async def test_the_agents_of_now_are_in_the_description_and_the_schema(app: Application) -> None:
     assert inspect.iscoroutinefunction(app.tool.execute)
     assert "\n- researcher: finds things out\n- tester: runs tests x" in app.tool.description
     assert "\n- odd one: no description" in app.tool.description
@@ -77,10 +81,12 @@ async def test_the_agents_of_now_are_in_the_description_and_the_schema() -> None
     app.coordinator.config["agents"] = {"late": {"description": "came later"}}
     assert app.tool.description.endswith("\n- late: came later")
     assert app.tool.input_schema["properties"]["agent"]["enum"] == ["late"]
+    assert await app.coordinator.collect_contributions("observability.events") == [
+        ["task:agent_spawned", "task:agent_resumed", "task:agent_completed"]
+    ]
 
 
-async def test_an_agent_is_spawned_as_the_contract_has_it() -> None:
-    app = await Application().mount()
+async def test_an_agent_is_spawned_as_the_contract_has_it(app: Application) -> None:
     result = await app.call(agent="researcher", instruction="find it")
     assert result.output == {"response": "done", "session_id": "s-1", "status": "success", "turn_count": 2}
     (asked,) = app.asked
@@ -101,8 +107,7 @@ async def test_an_agent_is_spawned_as_the_contract_has_it() -> None:
     assert last.items() >= {**about, "success": True, "status": "success"}.items()
 
 
-async def test_a_session_is_resumed_by_its_id() -> None:
-    app = await Application().mount()
+async def test_a_session_is_resumed_by_its_id(app: Application) -> None:
     assert (await app.call(session_id="s-1", prompt="go on")).success
     assert app.asked == [{"sub_session_id": "s-1", "instruction": "go on"}]
     assert [event for event, _ in app.events] == ["task:agent_resumed", "task:agent_completed"]
@@ -116,8 +121,7 @@ async def test_what_agents_go_without_is_a_setting() -> None:
 
 
 @pytest.mark.parametrize("agent", ["absent", "Researcher", None])
-async def test_an_agent_that_does_not_exist_lists_those_that_do(agent: str | None) -> None:
-    app = await Application().mount()
+async def test_an_agent_that_does_not_exist_lists_those_that_do(app: Application, agent: str | None) -> None:
     said = await app.failed("unknown_agent", agent=agent, instruction="go")
     assert "- researcher: finds things out\n- tester:" in said
     assert not app.asked
@@ -148,14 +152,12 @@ async def test_a_host_that_starts_no_sub_sessions_is_named() -> None:
         ({"session_id": 1, "instruction": "go"}, "`session_id` must be a text, not int"),
     ],
 )
-async def test_input_of_the_wrong_shape_is_named(arguments: dict[str, Any], said: str) -> None:
-    app = await Application().mount()
+async def test_input_of_the_wrong_shape_is_named(app: Application, arguments: dict[str, Any], said: str) -> None:
     assert said in await app.failed("invalid_input", **arguments)
 
 
 @pytest.mark.parametrize("answer", [RuntimeError("16 sub-sessions are running"), "text", None])
-async def test_what_fails_below_is_a_failed_result(answer: Any) -> None:
-    app = await Application().mount()
+async def test_what_fails_below_is_a_failed_result(app: Application, answer: Any) -> None:
     app.answer = answer
     said = await app.failed("delegation_failed", agent="tester", instruction="go")
     assert ("16 sub-sessions" if isinstance(answer, Exception) else "answered with a") in said
@@ -171,8 +173,7 @@ async def test_a_long_answer_is_cut_and_says_so() -> None:
     assert output["session_id"] == app.asked[0]["sub_session_id"]
 
 
-async def test_tasks_run_side_by_side() -> None:
-    app = await Application().mount()
+async def test_tasks_run_side_by_side(app: Application) -> None:
     both = asyncio.Barrier(2)
 
     async def meet() -> dict[str, Any]:
@@ -186,8 +187,7 @@ async def test_tasks_run_side_by_side() -> None:
     assert len({asked["sub_session_id"] for asked in app.asked}) == 2
 
 
-async def test_cancelling_a_call_cancels_the_sub_session() -> None:
-    app = await Application().mount()
+async def test_cancelling_a_call_cancels_the_sub_session(app: Application) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
@@ -208,17 +208,10 @@ async def test_cancelling_a_call_cancels_the_sub_session() -> None:
     assert app.events[-1][0] == "task:agent_completed"
 
 
-async def test_an_event_that_cannot_be_emitted_does_not_undo_what_was_delegated() -> None:
-    app = await Application().mount()
+async def test_an_event_that_cannot_be_emitted_does_not_undo_what_was_delegated(app: Application) -> None:
     app.answer = {"output": "done", "status": float("nan")}  # which the kernel refuses as an event's data
     assert (await app.call(agent="tester", instruction="go")).output["response"] == "done"
     assert [event for event, _ in app.events] == ["task:agent_spawned"]
-
-
-async def test_its_events_are_announced() -> None:
-    app = await Application().mount()
-    announced = await app.coordinator.collect_contributions("observability.events")
-    assert announced == [["task:agent_spawned", "task:agent_resumed", "task:agent_completed"]]
 
 
 @pytest.mark.parametrize(

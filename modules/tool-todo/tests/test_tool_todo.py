@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -38,20 +37,18 @@ async def desk(config: dict[str, Any] | None = None) -> Desk:
     return Desk(coordinator)
 
 
+@pytest.fixture
+async def use() -> Desk:
+    return await desk()
+
+
 def refused(result: ToolResult) -> str:
     assert not result.success
     assert result.error is not None and result.error["type"] == "invalid_input"
     return str(result.error["message"])
 
 
-async def test_the_tool_has_what_the_contract_asks_for() -> None:
-    tool = (await desk()).tool
-    assert (tool.name, tool.input_schema["required"]) == ("todo", ["action"])
-    assert inspect.iscoroutinefunction(tool.execute)
-
-
-async def test_create_stores_plain_dicts_where_hooks_read_them() -> None:
-    use = await desk()
+async def test_create_stores_plain_dicts_where_hooks_read_them(use: Desk) -> None:
     assert use.coordinator.todo_state == []
     output = (await use(action="create", todos=TODOS)).output
     assert use.coordinator.todo_state == TODOS
@@ -65,8 +62,7 @@ async def test_create_stores_plain_dicts_where_hooks_read_them() -> None:
     }
 
 
-async def test_update_puts_the_whole_list_in_the_place_of_the_old() -> None:
-    use = await desk()
+async def test_update_puts_the_whole_list_in_the_place_of_the_old(use: Desk) -> None:
     await use(action="create", todos=TODOS)
     before = use.coordinator.todo_state
     output = (await use(action="update", todos=TODOS[:1])).output
@@ -75,21 +71,18 @@ async def test_update_puts_the_whole_list_in_the_place_of_the_old() -> None:
     assert len(before) == 3
 
 
-async def test_list_changes_nothing() -> None:
-    use = await desk()
+async def test_list_changes_nothing(use: Desk) -> None:
     await use(action="create", todos=TODOS)
     output = (await use(action="list")).output
     assert (output["status"], output["todos"], use.coordinator.todo_state) == ("listed", TODOS, TODOS)
 
 
-async def test_what_an_item_leaves_out_is_filled_in() -> None:
-    use = await desk()
+async def test_what_an_item_leaves_out_is_filled_in(use: Desk) -> None:
     await use(action="create", todos=[{"content": "Look", "note": "not kept"}])
     assert use.coordinator.todo_state == [{"content": "Look", "status": "pending", "activeForm": "Look"}]
 
 
-async def test_several_items_in_progress_are_advice_and_no_error() -> None:
-    use = await desk()
+async def test_several_items_in_progress_are_advice_and_no_error(use: Desk) -> None:
     result = await use(action="create", todos=[{"content": text, "status": "in_progress"} for text in "ab"])
     assert result.success
     assert "2 items are in_progress" in result.output["advice"]
@@ -114,8 +107,9 @@ async def test_several_items_in_progress_are_advice_and_no_error() -> None:
         ({"action": "update", "todos": [{"content": "a"}] * 101}, "has 101 items, and the list holds 100"),
     ],
 )
-async def test_what_is_not_accepted_is_named_and_changes_nothing(arguments: dict[str, Any], said: str) -> None:
-    use = await desk()
+async def test_what_is_not_accepted_is_named_and_changes_nothing(
+    use: Desk, arguments: dict[str, Any], said: str
+) -> None:
     await use(action="create", todos=TODOS)
     assert said in refused(await use(**arguments))
     assert use.coordinator.todo_state == TODOS
@@ -129,14 +123,12 @@ async def test_the_bounds_are_settings() -> None:
 
 
 @pytest.mark.parametrize("state", ["text", [1, {"status": "odd"}, {}], None])
-async def test_a_list_that_another_module_broke_reads_as_what_is_left_of_it(state: Any) -> None:
-    use = await desk()
+async def test_a_list_that_another_module_broke_reads_as_what_is_left_of_it(use: Desk, state: Any) -> None:
     use.coordinator.todo_state = state
     assert (await use(action="list")).output["todos"] == []
 
 
-async def test_mounting_again_keeps_the_list() -> None:
-    use = await desk()
+async def test_mounting_again_keeps_the_list(use: Desk) -> None:
     await use(action="create", todos=TODOS)
     await mount(use.coordinator, None)
     assert use.coordinator.todo_state == TODOS
