@@ -34,6 +34,16 @@ def case(function):
     return function
 
 
+def case_of_both(act):
+    """Act it out on a session of each kind."""
+
+    async def of_both():
+        return {kind: await act(kind) for kind in CLASSES}
+
+    CASES[act.__name__] = of_both
+    return act
+
+
 class Context:
     def __init__(self):
         self.messages = []
@@ -122,113 +132,85 @@ async def outcome_of(awaitable):
         return [type(error).__name__, str(error)]
 
 
-async def of_both(act):
-    return {kind: await act(kind) for kind in CLASSES}
-
-
 # A session's life.
 
 
-@case
-async def a_session_that_was_never_initialised_is_cleaned_up():
-    async def act(kind):
-        session, heard = session_of(kind)
-        await session.cleanup()
-        return heard
-
-    return await of_both(act)
+@case_of_both
+async def a_session_that_was_never_initialised_is_cleaned_up(kind):
+    session, heard = session_of(kind)
+    await session.cleanup()
+    return heard
 
 
-@case
-async def an_initialised_session_is_cleaned_up_twice():
-    async def act(kind):
-        session, heard = session_of(kind)
-        await session.initialize()
-        await session.cleanup()
-        await session.cleanup()
-        return heard
-
-    return await of_both(act)
+@case_of_both
+async def an_initialised_session_is_cleaned_up_twice(kind):
+    session, heard = session_of(kind)
+    await session.initialize()
+    await session.cleanup()
+    await session.cleanup()
+    return heard
 
 
-@case
-async def a_session_runs_two_turns():
-    async def act(kind):
-        session, heard = await opened(kind)
-        answers = [await session.execute("a prompt") for _ in range(2)]
-        await session.cleanup()
-        return [answers, heard]
-
-    return await of_both(act)
+@case_of_both
+async def a_session_runs_two_turns(kind):
+    session, heard = await opened(kind)
+    answers = [await session.execute("a prompt") for _ in range(2)]
+    await session.cleanup()
+    return [answers, heard]
 
 
-@case
-async def a_turn_that_was_asked_to_stop_ends_well():
+@case_of_both
+async def a_turn_that_was_asked_to_stop_ends_well(kind):
     async def stop(coordinator):
         coordinator.cancellation.request_graceful()
         return "stopped"
 
-    async def act(kind):
-        session, heard = await opened(kind, stop)
-        return [await session.execute("a prompt"), heard[-1]]
-
-    return await of_both(act)
+    session, heard = await opened(kind, stop)
+    return [await session.execute("a prompt"), heard[-1]]
 
 
-@case
-async def a_turn_that_was_asked_to_stop_raises():
+@case_of_both
+async def a_turn_that_was_asked_to_stop_raises(kind):
     async def stop(coordinator):
         coordinator.cancellation.request_immediate()
         raise ValueError("no more")
 
-    async def act(kind):
-        session, heard = await opened(kind, stop)
-        return [await outcome_of(session.execute("a prompt")), heard[-1]]
-
-    return await of_both(act)
+    session, heard = await opened(kind, stop)
+    return [await outcome_of(session.execute("a prompt")), heard[-1]]
 
 
-@case
-async def a_turn_is_asked_to_stop_and_its_task_cancelled():
-    async def act(kind):
-        running = asyncio.Event()
+@case_of_both
+async def a_turn_is_asked_to_stop_and_its_task_cancelled(kind):
+    running = asyncio.Event()
 
-        async def stop(coordinator):
-            coordinator.cancellation.request_immediate()
-            running.set()
-            await asyncio.Event().wait()
+    async def stop(coordinator):
+        coordinator.cancellation.request_immediate()
+        running.set()
+        await asyncio.Event().wait()
 
-        session, heard = await opened(kind, stop)
-        task = asyncio.create_task(session.execute("a prompt"))
-        await running.wait()
-        task.cancel("by the application")
-        return [await outcome_of(task), [event for event in heard if event[0] == events.CANCEL_COMPLETED]]
-
-    return await of_both(act)
+    session, heard = await opened(kind, stop)
+    task = asyncio.create_task(session.execute("a prompt"))
+    await running.wait()
+    task.cancel("by the application")
+    return [await outcome_of(task), [event for event in heard if event[0] == events.CANCEL_COMPLETED]]
 
 
-@case
-async def an_orchestrator_raises_a_cancellation_of_its_own():
-    async def act(kind):
-        async def raise_it(coordinator):
-            raise asyncio.CancelledError("of its own")
+@case_of_both
+async def an_orchestrator_raises_a_cancellation_of_its_own(kind):
+    async def raise_it(coordinator):
+        raise asyncio.CancelledError("of its own")
 
-        session, _ = await opened(kind, raise_it)
-        return await outcome_of(session.execute("a prompt"))
-
-    return await of_both(act)
+    session, _ = await opened(kind, raise_it)
+    return await outcome_of(session.execute("a prompt"))
 
 
-@case
-async def an_orchestrator_fails():
-    async def act(kind):
-        async def fail(coordinator):
-            raise ValueError("it failed")
+@case_of_both
+async def an_orchestrator_fails(kind):
+    async def fail(coordinator):
+        raise ValueError("it failed")
 
-        session, _ = await opened(kind, fail)
-        return await outcome_of(session.execute("a prompt"))
-
-    return await of_both(act)
+    session, _ = await opened(kind, fail)
+    return await outcome_of(session.execute("a prompt"))
 
 
 @case
@@ -272,21 +254,18 @@ async def a_session_has_no_loader_of_its_own_before_it_is_initialised():
     return [session.coordinator.loader is None for session in (AmplifierSession(CONFIG), PlainSession(CONFIG))]
 
 
-@case
-async def what_ends_a_cleanup_is_raised_when_the_rest_ran():
-    async def act(kind):
-        session, _ = await opened(kind)
-        ran = []
+@case_of_both
+async def what_ends_a_cleanup_is_raised_when_the_rest_ran(kind):
+    session, _ = await opened(kind)
+    ran = []
 
-        def cancel():
-            ran.append("the latest")
-            raise asyncio.CancelledError("by a cleanup")
+    def cancel():
+        ran.append("the latest")
+        raise asyncio.CancelledError("by a cleanup")
 
-        session.coordinator.register_cleanup(lambda: ran.append("the first"))
-        session.coordinator.register_cleanup(cancel)
-        return [await outcome_of(session.cleanup()), ran]
-
-    return await of_both(act)
+    session.coordinator.register_cleanup(lambda: ran.append("the first"))
+    session.coordinator.register_cleanup(cancel)
+    return [await outcome_of(session.cleanup()), ran]
 
 
 @case
