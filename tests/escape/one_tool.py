@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from escape.reachable import skip_or_fail
 from paddock import Session
+from paddock.errors import IsolationUnavailableError
 from paddock_sdk.contract.models import ToolResult
 
 _FRAME = """
@@ -33,8 +36,9 @@ def folder_of(folder: Path, name: str, code: str) -> str:
     return str(package.parent)
 
 
-def open_session(level: str, working_dir: Path, tools: Sequence[dict[str, Any]]) -> Session:
-    """Return a session of these tools and nothing else, all of it at one level."""
+@asynccontextmanager
+async def open_session(level: str, working_dir: Path, tools: Sequence[dict[str, Any]]) -> AsyncIterator[Session]:
+    """Open a session of these tools and nothing else, all of it at one level; skip where the level is not to be had."""
     isolation = {"isolation": level}
     plan = {
         "session": {
@@ -43,7 +47,11 @@ def open_session(level: str, working_dir: Path, tools: Sequence[dict[str, Any]])
         },
         "tools": [{**tool, **isolation} for tool in tools],
     }
-    return Session(plan, working_dir=working_dir, trust_plan=True)
+    try:
+        async with Session(plan, working_dir=working_dir, trust_plan=True) as session:
+            yield session
+    except IsolationUnavailableError as error:
+        skip_or_fail(level, error)
 
 
 async def call(session: Session, tool: str, **arguments: Any) -> ToolResult:

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from escape.one_tool import call, folder_of, open_session
-from escape.reachable import skip_or_fail
 from paddock import Session
-from paddock.errors import IsolationUnavailableError
 from paddock.selftest import LEVELS
 
 pytestmark = pytest.mark.usefixtures("warm_starts")
@@ -51,11 +49,8 @@ async def session(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         {"module": "tool-mover", "source": folder_of(tmp_path, "mover", _MOVER), "permissions": {"write": ["."]}},
         {"module": "tool-reader", "source": folder_of(tmp_path, "reader", _READER), "permissions": {"read": ["data"]}},
     ]
-    try:
-        async with open_session(request.param, workspace, tools) as session:
-            yield session
-    except IsolationUnavailableError as error:
-        skip_or_fail(request.param, error)
+    async with open_session(request.param, workspace, tools) as session:
+        yield session
 
 
 async def test_a_granted_folder_replaced_by_a_link_is_not_followed(session: Session, tmp_path: Path) -> None:
@@ -111,14 +106,11 @@ async def test_a_folder_on_the_way_that_becomes_a_link_is_not_followed(level: st
     ]
     granted, forbidden = (str(folder / "data" / "key") for folder in (workspace / "x", secret))
     seen = []
-    try:
-        async with open_session(level, workspace, tools) as session:
-            assert (await call(session, "reader", path=granted)).output == "granted"
-            assert (await call(session, "mover", folder=str(workspace / "x"), target="../secret")).output == "flips"
-            for _ in range(_STARTS):
-                await call(session, "reader", die=True)
-                seen += [str(await call(session, "reader", path=path)) for path in (granted, forbidden)]
-            await call(session, "mover", end=True)
-    except IsolationUnavailableError as error:
-        skip_or_fail(level, error)
+    async with open_session(level, workspace, tools) as session:
+        assert (await call(session, "reader", path=granted)).output == "granted"
+        assert (await call(session, "mover", folder=str(workspace / "x"), target="../secret")).output == "flips"
+        for _ in range(_STARTS):
+            await call(session, "reader", die=True)
+            seen += [str(await call(session, "reader", path=path)) for path in (granted, forbidden)]
+        await call(session, "mover", end=True)
     assert not [one for one in seen if "canary" in one]

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from escape.one_tool import call, folder_of, open_session
-from escape.reachable import skip_or_fail
-from paddock.errors import IsolationUnavailableError
 from paddock.selftest import LEVELS
 
 pytestmark = pytest.mark.usefixtures("warm_starts")
@@ -66,11 +64,8 @@ async def test_a_private_folder_is_removed_whatever_was_made_in_it(
     workspace.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     tool = {"module": "tool-litter", "source": folder_of(tmp_path, "litter", _LITTER)}
-    try:
-        async with open_session(level, workspace, [tool]) as session:
-            left = await call(session, "litter")
-    except IsolationUnavailableError as error:
-        skip_or_fail(level, error)
+    async with open_session(level, workspace, [tool]) as session:
+        left = await call(session, "litter")
     assert {"deeper", "locked", "sealed", "pipe", "root"} <= set(left.output)
     assert os.listdir(temporary) == []
 
@@ -83,10 +78,7 @@ async def test_a_module_that_hangs_on_import_is_ended_with_its_children(level: s
         "source": folder_of(tmp_path, "hang", _HANG),
         "limits": {"start_max": "700ms"},
     }
-    try:
-        async with open_session(level, tmp_path, [tool]) as session:
-            (status,) = [module for module in session.modules if module.kind == "tool"]
-    except IsolationUnavailableError as error:
-        skip_or_fail(level, error)
+    async with open_session(level, tmp_path, [tool]) as session:
+        (status,) = [module for module in session.modules if module.kind == "tool"]
     assert not status.is_mounted
     assert [report.limit.name for report in status.exit_reports if report.limit] == ["start_max"]

@@ -8,30 +8,30 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
 from paddock.selftest.attack_session import Responsiveness
+from support.rows import each_row
 
 _SECONDS = 0.3
 _TURN = 0.1  # seconds, and many times what a loop with nothing to do is late by
 _PATIENCE = 200.0  # hit only by a hang
 
 
-async def test_a_loop_that_stands_still_is_noticed() -> None:
-    with Responsiveness() as responsiveness:
-        await asyncio.sleep(0.02)
-        time.sleep(_SECONDS)  # noqa: ASYNC251 - to stand still is the subject
-        await asyncio.sleep(0.02)
-    assert responsiveness.lag >= _SECONDS - 0.02
+def _compute(seconds: float) -> None:
+    began = time.thread_time()
+    while time.thread_time() - began < seconds:
+        pass
 
 
-async def test_a_loop_that_computes_is_noticed() -> None:
+@each_row("act", [time.sleep, _compute])
+async def test_a_loop_that_stands_still_or_computes_is_noticed(act: Callable[[float], object]) -> None:
     with Responsiveness() as responsiveness:
         await asyncio.sleep(0.02)
-        began = time.thread_time()
-        while time.thread_time() - began < _SECONDS:
-            pass
+        act(_SECONDS)
+        await asyncio.sleep(0.02)
     assert responsiveness.lag >= _SECONDS - 0.02
 
 

@@ -9,7 +9,8 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -79,8 +80,23 @@ class Target:
         return (self.folder / "trace").exists() or self._victim.poll() is not None
 
 
-def outcomes_outside(target: Target) -> Mapping[str, str]:
-    """Return what comes of the attack where nothing is in its way."""
+@contextmanager
+def attacked(folder: Path) -> Iterator[Target]:
+    """Open a target, when the attack on another such one has succeeded where nothing is in its way."""
+    with Target(folder / "outside") as outside:
+        outcomes = _outcomes(outside)
+        assert not any("refused" in outcome for outcome in outcomes.values()) and outside.was_hit, outcomes
+    with Target(folder / "target") as target:
+        yield target
+
+
+def require_refused(outcomes: Mapping[str, str], target: Target) -> None:
+    """Require of the outcomes inside that all were refused, and of the target that it shows nothing."""
+    assert len(outcomes) == 4 and all(outcome.startswith("refused") for outcome in outcomes.values()), outcomes
+    assert not target.was_hit
+
+
+def _outcomes(target: Target) -> Mapping[str, str]:
     done = subprocess.run(
         [sys.executable, "-c", target.code + "\nprint(json.dumps(OUTCOMES))"],
         capture_output=True,

@@ -63,17 +63,22 @@ def test_what_is_there_is_never_changed(there: str, tmp_path: Path) -> None:
     assert not elsewhere.exists() and (not place.is_dir() or not list(place.iterdir()))
 
 
-def test_a_project_that_cannot_be_written_whole_is_not_there_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, count = Path.write_text, iter(range(100))
+def _fill_the_disk(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """Have no room for a file of this name."""
+    real = Path.write_text
 
     def full(path: Path, *args: object, **options: object) -> int:
-        if next(count) == 3:
+        if path.name == at:
             raise OSError(28, os.strerror(28))
         return real(path, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Path, "write_text", full)
+
+
+def test_a_project_that_cannot_be_written_whole_is_not_there_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fill_the_disk(monkeypatch, "__init__.py")
     with failing("ProjectError", "no space left on device"):
         write_project(ModuleName.of("tool", "x"), tmp_path)
     assert not list(tmp_path.iterdir())
@@ -148,14 +153,7 @@ def test_a_module_that_a_project_cannot_take_in_leaves_it_as_it_was(
             (folder / "pyproject.toml").write_text("[")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     if there == "full":
-        real = Path.write_text
-
-        def full(path: Path, *args: object, **options: object) -> int:
-            if path.name == "pyproject.toml":
-                raise OSError(28, os.strerror(28))
-            return real(path, *args, **options)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(Path, "write_text", full)
+        _fill_the_disk(monkeypatch, "pyproject.toml")
     with failing("ProjectError", said):
         write_module(ModuleName.of("tool", "x"), folder)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from host.authoring.attack import Target, outcomes_outside
+from host.authoring.attack import attacked
 from host.authoring.conftest import Trials
 from integration.command_line import reachable_level
 from paddock_sources.builtin import BuiltinSource
@@ -120,9 +120,7 @@ def test_the_tests_fail_for_a_module_that_does_otherwise(trials: Trials, plugin:
 
 
 def test_a_module_that_is_mounted_for_tests_gets_nowhere(trials: Trials, plugin: Plugin, tmp_path: Path) -> None:
-    with Target(tmp_path / "outside") as target:
-        assert not any("refused" in outcome for outcome in outcomes_outside(target).values()) and target.was_hit
-    with Target(tmp_path / "target") as target:
+    with attacked(tmp_path) as target:
         code = f"""{target.code}
 class Tool:
     name, description, input_schema = "x", json.dumps(OUTCOMES), {{}}

@@ -10,7 +10,7 @@ import anyio
 import psutil
 import pytest
 
-from host.authoring.attack import Target, outcomes_outside
+from host.authoring.attack import attacked, require_refused
 from host.authoring.conftest import Trials
 from paddock.authoring.module_name import KINDS, ModuleName
 from paddock.authoring.project import write_project
@@ -65,17 +65,10 @@ async def test_a_module_is_taken_as_the_kind_that_is_named(trials: Trials) -> No
 
 
 async def test_a_module_that_attacks_while_it_is_validated_gets_nowhere(trials: Trials, tmp_path: Path) -> None:
-    with Target(tmp_path / "outside") as target:
-        outside = outcomes_outside(target)
-        assert not any("refused" in outcome for outcome in outside.values()), outside
-        assert target.was_hit
-    with Target(tmp_path / "target") as target:
+    with attacked(tmp_path) as target:
         root = trials.write("tool-x", target.code + "print(json.dumps(OUTCOMES))\n" + _tool("'a tool'"))
         assert (await trials.validate(root)).passed
-        inside = json.loads(trials.printed[0])
-        assert inside.keys() == outside.keys()
-        assert all(outcome.startswith("refused") for outcome in inside.values()), inside
-        assert not target.was_hit
+        require_refused(json.loads(trials.printed[0]), target)
 
 
 async def test_a_module_cannot_change_its_own_code_or_its_folder(trials: Trials) -> None:
