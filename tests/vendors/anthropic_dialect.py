@@ -4,7 +4,6 @@ Thinking is signed, and a block that comes back has to be what was signed. A pie
 begins with `[redacted]` makes the thinking a redacted block. Quirks, named in the script:
 
     binds_thinking  a signature holds only where nothing before its block has changed, as the newest models have it
-    lenient_end     an answer ends without its last event, `message_stop`
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from vendors.dialect import Refused, Reply
 from vendors.script import Kind, Turn
 
 _THINKING: Final = {"thinking", "redacted_thinking"}
-_QUIRKS: Final = {"binds_thinking", "lenient_end"}
+_QUIRKS: Final = {"binds_thinking"}
 _PARAMETERS: Final = {
     *("model", "messages", "max_tokens", "system", "tools", "tool_choice", "stream", "temperature", "top_p", "top_k"),
     *("stop_sequences", "thinking", "output_config", "metadata", "service_tier", "cache_control"),
@@ -96,8 +95,7 @@ class AnthropicDialect:
             yield _event("content_block_stop", index=index)
         ended = {"stop_reason": _finish(reply.turn), "stop_sequence": None}
         yield _event("message_delta", delta=ended, usage={"output_tokens": reply.spent.output})
-        if "lenient_end" not in self._quirks:
-            yield _event("message_stop")
+        yield _event("message_stop")
 
     def error(self, kind: Kind, message: str) -> tuple[int, Mapping[str, Any]]:
         status, name = _STATUS[kind]

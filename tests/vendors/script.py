@@ -3,7 +3,7 @@
 A script is a mapping, as JSON holds it:
 
     {"models": ["small"], "key": "sk-1", "context_tokens": 1000, "repeat": false, "quirks": [],
-     "turns": [{"reasoning": "hm", "text": ["Hel", "lo"], "pace": 0.01, "finish": "stop",
+     "turns": [{"reasoning": "hm", "text": ["Hel", "lo"], "finish": "stop",
                 "tool_calls": [{"name": "bash", "arguments": {"command": "ls"}, "id": "call_7"}],
                 "usage": {"input": 10, "output": 5, "cached": 4, "reasoning": 2},
                 "faults": [{"kind": "rate_limit", "times": 2, "retry_after": "0.01"}]}]}
@@ -39,7 +39,7 @@ Kind = Literal[
 Mishap = Literal[
     "html",  # a page where an answer belongs
     "json",  # its message as it is, where an answer belongs
-    "stall",  # nothing more is sent, until the server is released or the reader goes away
+    "stall",  # nothing more is sent, until the reader goes away
     "cut",  # the connection is closed
     "garble",  # an event of which a part is missing, so that it is no JSON; then the rest
     "error_event",  # the vendor's own error, where the next event belongs
@@ -97,7 +97,6 @@ class Turn:
     tool_calls: tuple[Call, ...] = ()
     usage: Spent | None = None
     finish: str = ""  # the vendor's own word, instead of the one that fits
-    pace: float = 0.0  # seconds between two events
     faults: tuple[Fault, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
-"""Run one server by itself: `python -m vendors.serve --script file.json [--dialect openai] [--port 0] [--tls FOLDER]`.
+"""Run one server by itself, as OpenAI's: `python -m vendors.serve --script file.json [--tls FOLDER]`.
 
 The folder of the tests has to be on the path. Prints one line of JSON, `{"url": …, "authority": …}`, as soon as it
 listens; the authority is the file of the certificate to trust, of a server over TLS. Ends on SIGINT or SIGTERM, or when
@@ -12,28 +12,17 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
 
-from vendors.anthropic_dialect import AnthropicDialect
-from vendors.dialect import Dialect
 from vendors.openai_dialect import OpenAIDialect
 from vendors.script import Script
 from vendors.server import VendorServer
-
-DIALECTS: Final[Mapping[str, Callable[[frozenset[str]], Dialect]]] = {
-    "anthropic": AnthropicDialect,
-    "openai": OpenAIDialect,
-}
 
 
 def main() -> int:
     """Serve until told to end; return the exit code."""
     parser = argparse.ArgumentParser(description="Play a script as a vendor of models would.")
     parser.add_argument("--script", type=Path, required=True, help="a JSON file, as vendors.script describes it")
-    parser.add_argument("--dialect", choices=sorted(DIALECTS), default="openai")
-    parser.add_argument("--port", type=int, default=0, help="of the loopback; 0 is any that is free")
     parser.add_argument("--tls", type=Path, metavar="FOLDER", help="speak TLS, with certificates in this folder")
     parser.add_argument("--with-stdin", action="store_true", help="end when standard input closes")
     given = parser.parse_args()
@@ -47,7 +36,7 @@ def main() -> int:
 
         signer = TestAuthority(given.tls)
         tls, authority = signer.server("127.0.0.1"), str(signer.file)
-    with VendorServer(script, DIALECTS[given.dialect](script.quirks), port=given.port, tls=tls) as server:
+    with VendorServer(script, OpenAIDialect(script.quirks), tls=tls) as server:
         print(json.dumps({"url": server.url, "authority": authority}), flush=True)
         if given.with_stdin:
             threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()

@@ -55,23 +55,14 @@ class _Cut(Exception):
 class VendorServer:
     """Plays a script in a vendor's dialect."""
 
-    def __init__(
-        self,
-        script: Script,
-        dialect: Dialect,
-        *,
-        port: int = 0,
-        address: str = "127.0.0.1",
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
+    def __init__(self, script: Script, dialect: Dialect, *, tls: ssl.SSLContext | None = None) -> None:
         self.script = script
         self.asked: list[Asked] = []
         self._dialect = dialect
         self._tls = tls
-        self._place = (address, port)
+        self._place = ("127.0.0.1", 0)
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
-        self._released = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="vendor server", daemon=True)
 
@@ -106,10 +97,6 @@ class VendorServer:
             if not self._changed.wait_for(condition, _WAIT_SECONDS):
                 raise TimeoutError(f"not within {_WAIT_SECONDS:g} seconds; asked were {self.asked}")
 
-    def release(self) -> None:
-        """Have every answer that is stalled go on, and each that comes to it later."""
-        self._loop.call_soon_threadsafe(self._released.set)
-
     def __enter__(self) -> Self:
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(_WAIT_SECONDS)
@@ -140,7 +127,7 @@ class VendorServer:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         self._connections.add(task)
         try:
-            await _Connection(reader, writer, self._answer, self._released).serve()
+            await _Connection(reader, writer, self._answer).serve()
             writer.close()  # sends what is left
             await writer.wait_closed()
         except (_Gone, OSError, h11.RemoteProtocolError, asyncio.CancelledError):
@@ -186,7 +173,7 @@ class VendorServer:
         except BaseException:
             script.give_back(turn)
             raise
-        if fault is not None and fault.kind != "stall":  # what was stalled has come to its end
+        if fault is not None:
             script.give_back(turn)
 
     def _judge(self, asked: Asked) -> Turn | Fault | None:
@@ -225,9 +212,6 @@ class VendorServer:
         asked.fault = fault.kind
         if fault.kind == "stall":
             await connection.wait()
-            status, body = self._dialect.error("overloaded", "It took too long.")
-            asked.status = status
-            await connection.send_json(status, body)
         elif fault.kind == "cut":
             raise _Cut
         elif fault.kind in ("html", "garble", "json"):
@@ -255,8 +239,6 @@ class VendorServer:
                     break
                 else:
                     raise _Cut
-            if number and reply.turn.pace:
-                await connection.wait(reply.turn.pace)
             await connection.piece(event)
         await connection.end()
 
@@ -279,12 +261,10 @@ class _Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         answer: Callable[[_Connection, Asked], Any],
-        released: asyncio.Event,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._answer = answer
-        self._released = released
         self._http = h11.Connection(h11.SERVER)
 
     async def serve(self) -> None:
@@ -313,18 +293,10 @@ class _Connection:
     async def end(self) -> None:
         await self._write(h11.EndOfMessage())
 
-    async def wait(self, seconds: float | None = None) -> None:
-        """Wait that long, or until stalled answers are released; raise `_Gone` if the reader goes away meanwhile."""
-        passed = asyncio.ensure_future(self._released.wait() if seconds is None else asyncio.sleep(seconds))
-        gone = asyncio.ensure_future(self._reader.read(1))
-        try:
-            await asyncio.wait({passed, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done() and not passed.done():
-                raise _Gone
-        finally:
-            for task in (passed, gone):
-                task.cancel()
-            await asyncio.gather(passed, gone, return_exceptions=True)
+    async def wait(self) -> None:
+        """Wait until the reader goes away, and raise `_Gone`."""
+        await self._reader.read(1)
+        raise _Gone
 
     async def _write(self, *events: h11.Event) -> None:
         if self._writer.transport.is_closing():
