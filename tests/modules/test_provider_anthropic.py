@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import anyio.to_thread
 import pytest
 from amplifier_core import llm_errors
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolSpec
-from amplifier_module_provider_anthropic import AnthropicProvider
+from amplifier_module_provider_anthropic import AnthropicProvider, Settings
 
 from modules.scene import VENDORS, Scene, scenes
 from vendors.script import Script
@@ -156,3 +157,14 @@ async def test_bad_input_gets_the_contracts_error_and_the_session_goes_on(
     if not config and not script:
         played.server.script = Script(["next"])
         assert (await played.provider.complete(ask())).content[0].text == "next"
+
+
+async def test_a_server_that_is_not_there_is_named() -> None:
+    with socket.socket() as unused:  # bound and never listening: no other process gets the port
+        unused.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{unused.getsockname()[1]}"
+        provider = AnthropicProvider(Settings.of({"base_url": f"http://{host}", "api_key": "k", "max_retries": 0}, {}))
+        for asked in (provider.complete(ask()), provider.list_models()):
+            with pytest.raises(llm_errors.NetworkError, match=f"{host} cannot be reached"):
+                await asked
+        await provider.close()

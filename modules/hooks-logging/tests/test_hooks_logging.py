@@ -194,10 +194,10 @@ async def test_without_a_working_directory_the_current_folder_is_meant(
 
 
 async def test_the_priority_decides_when_the_log_runs(session: Session) -> None:
-    await session.mount(priority=-5)
+    await session.mount(priority=5)
     hooks = session.coordinator.hooks
     hooks.register("tool:pre", lambda event, data: None, priority=0, name="other")
-    assert hooks.list_handlers("tool:pre")["tool:pre"] == ["hooks-logging", "other"]
+    assert hooks.list_handlers("tool:pre")["tool:pre"] == ["other", "hooks-logging"]
 
 
 # --- secrets
