@@ -155,7 +155,7 @@ def _withheld(subject: ExplainedModule, family: Family, real: Path, place: Path)
 
 def _only_read(subject: ExplainedModule, real: Path, place: Path, wanted: _Wanted) -> Explanation:
     """Explain a path that may be read, and not written to."""
-    if subject.is_around_writable(place):
+    if any(mount.writable for mount in subject.mounts_around(place)):
         return _kept(subject, real)
     return _ungranted(subject, "write", "it may be read, and not written to", wanted)
 
