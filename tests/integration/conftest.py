@@ -18,6 +18,7 @@ from integration.agents import LOOP, TASK, Family
 from integration.command_line import nothing_outlives_its_command, require_level
 from integration.policed_machine import PolicedMachine, why_not
 from integration.policy_ground import Ground
+from integration.probe import Code, entry_of
 from integration.tricky_tool import TRICKY
 from paddock import Session
 from paddock_sandbox.profile import IsolationLevel
@@ -122,7 +123,7 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
         limits: dict[str, Any] | None = None,
         **options: Any,
     ) -> AsyncIterator[Session]:
-        loop = orchestrator or {"module": "loop-direct", "source": write_module("loop-direct", DIRECT)}
+        loop = orchestrator or entry_of("loop-direct", DIRECT)
         plan = {
             "session": {
                 "orchestrator": granted(tmp_path, loop),
@@ -137,24 +138,25 @@ def open_session(tmp_path: Path, write_module: WriteModule) -> OpenSession:
         working_dir = tmp_path / "work"
         working_dir.mkdir(exist_ok=True)
         with anyio.fail_after(_SECONDS):
-            async with Session(plan, working_dir=working_dir, **{"trust_plan": True, **options}) as session:
+            async with Session(
+                _written(plan, write_module), working_dir=working_dir, **{"trust_plan": True, **options}
+            ) as session:
                 yield session
 
     return open_it
 
 
 @pytest.fixture
-def open_family(open_session: OpenSession, write_module: WriteModule, tmp_path: Path) -> Callable[..., Any]:
+def open_family(open_session: OpenSession, tmp_path: Path) -> Callable[..., Any]:
     """Open a session with the agents `helper`, who has what the plan has, and others that are given."""
 
     @asynccontextmanager
     async def open_it(
         agents: dict[str, Any] | None = None, call: tuple[str, ...] = ("spawn",), **sections: Any
     ) -> AsyncIterator[Family]:
-        task = {"module": "tool-task", "source": write_module("tool-task", TASK)}
-        task["permissions"] = {"call": [*call], "read": [str(tmp_path)]}
+        task = entry_of("tool-task", TASK, permissions={"call": [*call], "read": [str(tmp_path)]})
         async with open_session(
-            orchestrator={"module": "loop-orders", "source": write_module("loop-orders", LOOP)},
+            orchestrator=entry_of("loop-orders", LOOP),
             tools=[task, *sections.pop("tools", ())],
             agents={"helper": {"description": "helps", "instruction": "be kind"}, **(agents or {})},
             **sections,
@@ -162,6 +164,18 @@ def open_family(open_session: OpenSession, write_module: WriteModule, tmp_path: 
             yield Family(session)
 
     return open_it
+
+
+def _written(plan: Any, write: WriteModule) -> Any:
+    """Return a plan, or a part of one, with the code that stands in the place of sources written down."""
+    match plan:
+        case {"module": str(module), "source": Code() as code}:
+            return {**plan, "source": write(module, code)}
+        case dict():
+            return {key: _written(value, write) for key, value in plan.items()}
+        case list():
+            return [_written(value, write) for value in plan]
+    return plan
 
 
 def granted(folder: Path, entry: dict[str, Any]) -> dict[str, Any]:

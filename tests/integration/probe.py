@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
+from pathlib import Path
 from typing import Any
 
-from integration.conftest import WriteModule
+import anyio
 
+from paddock import Session
+from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+
+_SECONDS = 120  # for one call; hit only by a hang
 _TOOL = """
 import asyncio
 import inspect
+import json
+import os
 import threading
+from pathlib import Path
 
 from amplifier_core.models import ToolResult
 
@@ -19,31 +28,76 @@ class Probe:
     name = "{name}"
     description = "does what the test spells out"
 
-    def __init__(self, coordinator):
-        self.coordinator = coordinator
+    def __init__(self, coordinator, config=None):
+        self.given = coordinator, config
 
     async def execute(self, input):
-        coordinator = self.coordinator
+        coordinator, config = self.given
 {body}
 
 async def mount(coordinator, config):
-    await coordinator.mount("tools", Probe(coordinator))
+    await coordinator.mount("tools", Probe(coordinator, config))
+"""
+_LOOP = """
+import asyncio
+import json
+import os
+
+class Loop:
+    async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
+{body}
+
+async def mount(coordinator, config):
+    await coordinator.mount("orchestrator", Loop())
 """
 
 
 def tool_code(name: str, body: str) -> str:
     """Return the code of a module with a tool of that name whose `execute` is `body`."""
-    return _TOOL.format(name=name, body=textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8))
+    return _TOOL.format(name=name, body=_indented(body))
 
 
-def probe(write_module: WriteModule, body: str, name: str = "probe", **entry: Any) -> dict[str, Any]:
+def loop_code(body: str) -> str:
+    """Return the code of a module with an orchestrator whose `execute` is `body`."""
+    return _LOOP.format(body=_indented(body))
+
+
+def _indented(body: str) -> str:
+    return textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8)
+
+
+class Code(str):
+    """The code of a module, in the place of its source; `open_session` writes it down."""
+
+
+def entry_of(module: str, code: str, **entry: Any) -> dict[str, Any]:
+    """Return the entry of a module whose code is spelled out, for `open_session`."""
+    return {"module": module, "source": Code(code), **entry}
+
+
+def probe(body: str, name: str = "probe", **entry: Any) -> dict[str, Any]:
     """Return the entry of a tool of that name whose `execute` is `body`."""
-    module = f"tool-{name}"
-    return {"module": module, "source": write_module(module, tool_code(name, body)), **entry}
+    return entry_of(f"tool-{name}", tool_code(name, body), **entry)
 
 
-async def probed(session: Any, tool: str = "probe", /, **input: Any) -> Any:
+async def called(session: Session, tool: str, /, **input: Any) -> dict[str, Any]:
+    """Return what a tool answers to a turn of the orchestrator that `open_session` has."""
+    answer: dict[str, Any] = json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))
+    return answer
+
+
+async def probed(session: Session, tool: str = "probe", /, **input: Any) -> Any:
     """Return what a tool comes to."""
-    answer = json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))
+    answer = await called(session, tool, **input)
     assert answer["success"], answer["error"]
     return answer["output"]
+
+
+async def call_once(
+    source: str, tool: str, input: dict[str, Any], *, home: Path | None = None, **options: Any
+) -> ToolCallOutcome:
+    """Call a tool in a session of its own; of a user with this home, who works in its folder `work`."""
+    if home is not None:
+        options = {"working_dir": home / "work", "environ": {**os.environ, "HOME": str(home)}, **options}
+    with anyio.fail_after(_SECONDS):
+        return await ToolCallSession(source, tool, input, **options).run()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
+from integration.conftest import OpenSession
+from integration.probe import called, entry_of
 from integration.raw_wire import RAW_WIRE
 
 _AMPLIFIER = (
@@ -97,13 +98,10 @@ _AMPLIFIER = (
 _QUARTER_MIB = 250_000
 
 
-async def _told(open_session: OpenSession, source: str, *orders: dict[str, Any]) -> tuple[list[Any], Any]:
+async def _told(open_session: OpenSession, *orders: dict[str, Any]) -> tuple[list[Any], Any]:
     """Return what came of each call of the tool, and the session's modules at its end."""
-    async with open_session(tools=[{"module": "tool-amplifier", "source": source}]) as session:
-        came = [
-            json.loads(await session.execute(json.dumps({"tool": "amplifier", "input": order}))) for order in orders
-        ]
-        return came, session.modules
+    async with open_session(tools=[entry_of("tool-amplifier", _AMPLIFIER)]) as session:
+        return [await called(session, "amplifier", **order) for order in orders], session.modules
 
 
 @pytest.mark.exhaustive("ordinary2", "ordinary0")
@@ -116,19 +114,10 @@ async def _told(open_session: OpenSession, source: str, *orders: dict[str, Any])
     ],
 )
 async def test_a_module_that_leaves_too_much_memory_ends_alone(
-    open_session: OpenSession,
-    write_module: WriteModule,
-    act: str,
-    ordinary: tuple[int, int],
-    too_much: tuple[int, int],
-    said: str,
+    open_session: OpenSession, act: str, ordinary: tuple[int, int], too_much: tuple[int, int], said: str
 ) -> None:
-    orders = [
-        {"act": act, "times": ordinary[0], "size": ordinary[1]},
-        {"act": act, "times": too_much[0], "size": too_much[1]},
-        {},
-    ]
-    came, modules = await _told(open_session, write_module("tool-amplifier", _AMPLIFIER), *orders)
+    orders = [*({"act": act, "times": times, "size": size} for times, size in (ordinary, too_much)), {}]
+    came, modules = await _told(open_session, *orders)
     # The flood goes out before its sender hears of anything: it may have been answered for before it was read.
     assert came[0]["success"] and came[2]["success"], came
     reports = {
@@ -148,11 +137,10 @@ async def test_a_module_that_leaves_too_much_memory_ends_alone(
     ],
 )
 async def test_contributors_are_counted_and_their_names_bounded(
-    open_session: OpenSession, write_module: WriteModule, order: dict[str, Any], said: str
+    open_session: OpenSession, order: dict[str, Any], said: str
 ) -> None:
     ordinary = {**order, "times": 300, "size": min(order["size"], 200)}
-    source = write_module("tool-amplifier", _AMPLIFIER)
-    (fine, refused, after), modules = await _told(open_session, source, ordinary, order, {})
+    (fine, refused, after), modules = await _told(open_session, ordinary, order, {})
     assert fine["success"] and after["success"]
     assert not refused["success"] and said in json.dumps(refused), refused
     assert not any(module.exit_reports for module in modules)
@@ -169,19 +157,10 @@ async def test_contributors_are_counted_and_their_names_bounded(
     ],
 )
 async def test_what_is_too_much_to_leave_is_refused_and_ends_no_module(
-    open_session: OpenSession,
-    write_module: WriteModule,
-    act: str,
-    ordinary: tuple[int, int],
-    too_much: tuple[int, int],
-    kept: str,
+    open_session: OpenSession, act: str, ordinary: tuple[int, int], too_much: tuple[int, int], kept: str
 ) -> None:
-    orders = [
-        {"act": act, "times": ordinary[0], "size": ordinary[1]},
-        {"act": act, "times": too_much[0], "size": too_much[1]},
-        {},
-    ]
-    came, modules = await _told(open_session, write_module("tool-amplifier", _AMPLIFIER), *orders)
+    orders = [*({"act": act, "times": times, "size": size} for times, size in (ordinary, too_much)), {}]
+    came, modules = await _told(open_session, *orders)
     assert all(one["success"] for one in came), came
     assert not any(module.exit_reports for module in modules)
     denials = [denial for module in modules for denial in module.denials]
@@ -193,16 +172,13 @@ async def test_what_is_too_much_to_leave_is_refused_and_ends_no_module(
         assert came[0]["output"] == came[1]["output"] == {f"written{k}": ordinary[1] for k in range(ordinary[0])}
 
 
-async def test_tools_that_run_are_bounded_in_number_and_the_length_of_their_ids(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    source = write_module("tool-amplifier", _AMPLIFIER)
-    async with open_session(tools=[{"module": "tool-amplifier", "source": source}]) as session:
+async def test_tools_that_run_are_bounded_in_number_and_the_length_of_their_ids(open_session: OpenSession) -> None:
+    async with open_session(tools=[entry_of("tool-amplifier", _AMPLIFIER)]) as session:
         for order, running, denied in [
             ({"act": "running", "times": 50, "size": 10}, 50, []),
             ({"act": "running", "times": 2000, "size": 10_000}, 256, [("run", "tools")]),
         ]:
-            await session.execute(json.dumps({"tool": "amplifier", "input": order}))
+            await called(session, "amplifier", **order)
             ids = session.coordinator.cancellation.running_tools
             assert len(ids) == running and max(map(len, ids)) <= 200
             told = [denial for module in session.modules for denial in module.denials]

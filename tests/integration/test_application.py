@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from integration.conftest import WriteModule
-from integration.probe import tool_code
+from integration.probe import loop_code, tool_code
 from paddock import Session
 from paddock.session.requester import Requester, current_requester
 from paddock_sdk.contract.interfaces import ApprovalRequest, ApprovalResponse
@@ -55,20 +55,13 @@ _LOOK = """
         await coordinator.mount("tools", Look(coordinator))
 """
 _DIRECT = """
-    import json
+    if prompt.startswith("ask"):
+        from amplifier_core.models import HookResult
 
-    class Direct:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            if prompt.startswith("ask"):
-                from amplifier_core.models import HookResult
-
-                result = HookResult(action="ask_user", approval_prompt="May I?", approval_options=["Allow", "Deny"])
-                return (await coordinator.process_hook_result(result, "direct:asked", "direct")).action
-            result = await tools["look"].execute(json.loads(prompt))
-            return json.dumps(result.output)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Direct())
+        result = HookResult(action="ask_user", approval_prompt="May I?", approval_options=["Allow", "Deny"])
+        return (await coordinator.process_hook_result(result, "direct:asked", "direct")).action
+    result = await tools["look"].execute(json.loads(prompt))
+    return json.dumps(result.output)
 """
 
 
@@ -92,7 +85,7 @@ class Person:
 def plan(write_module: WriteModule) -> dict[str, Any]:
     return {
         "session": {
-            "orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", _DIRECT)},
+            "orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", loop_code(_DIRECT))},
             "context": {"module": "context-simple"},
         },
         "tools": [{"module": "tool-look", "source": write_module("tool-look", _LOOK)}],
@@ -159,12 +152,7 @@ async def test_an_applications_resolver_is_asked_for_every_module(
 
 
 _RESOLVER_SEEKER = """
-    class Seeker:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            return repr(coordinator.get("module-source-resolver"))
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Seeker())
+    return repr(coordinator.get("module-source-resolver"))
 """
 
 
@@ -175,7 +163,7 @@ async def test_a_module_does_not_get_to_see_the_applications_resolver(
         def resolve(self, module_id: str, source_hint: object = None, profile_hint: object = None) -> object:
             raise ModuleNotFoundError(module_id)
 
-    seeker = write_module("loop-seeker", _RESOLVER_SEEKER)
+    seeker = write_module("loop-seeker", loop_code(_RESOLVER_SEEKER))
     plan["session"]["orchestrator"] = {"module": "loop-seeker", "source": seeker}
     session = Session(plan)
     resolver = Resolver()
@@ -247,15 +235,10 @@ _ASKING = """
         coordinator.hooks.register("tool:pre", gate.before_tool, priority=-10, name="gate")
         coordinator.register_capability("approval.register_provider", gate.register_provider)
 """
-_GATED = """
-    class Gated:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            result = await hooks.emit("tool:pre", {"tool_name": "look", "tool_input": {}})
-            return f"{result.action}: {result.reason}"
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Gated())
-"""
+_GATED = loop_code("""
+    result = await hooks.emit("tool:pre", {"tool_name": "look", "tool_input": {}})
+    return f"{result.action}: {result.reason}"
+    """)
 
 
 class Questioned(Person):
@@ -337,17 +320,15 @@ async def test_an_application_that_spawns_itself_gets_the_real_session(
 
 
 _FAILING = """
-    class Failing:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            return {}[prompt]  # \x1b]0;a title\x07
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Failing())
+    return {}[prompt]  # \x1b]0;a title\x07
 """
 
 
 async def test_a_turns_error_shows_the_modules_lines_escaped(plan: dict[str, Any], write_module: WriteModule) -> None:
-    plan["session"]["orchestrator"] = {"module": "loop-failing", "source": write_module("loop-failing", _FAILING)}
+    plan["session"]["orchestrator"] = {
+        "module": "loop-failing",
+        "source": write_module("loop-failing", loop_code(_FAILING)),
+    }
     async with Session(plan) as session:
         with pytest.raises(KeyError) as caught:
             await session.execute("missing")

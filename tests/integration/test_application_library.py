@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import Code, probed
 
 _TOOL = """
     import amplifier_foundation
@@ -34,20 +34,16 @@ def _probe(expression: str) -> str:
 
 async def _said(open_session: OpenSession, source: str) -> Any:
     async with open_session(tools=[{"module": "tool-probe", "source": source}]) as session:
-        answer = json.loads(await session.execute(json.dumps({"tool": "probe"})))
-    assert answer["success"], answer
-    return answer["output"]
+        return await probed(session)
 
 
-async def test_a_module_has_a_preference_and_the_working_directory(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_module_has_a_preference_and_the_working_directory(open_session: OpenSession) -> None:
     code = _probe(
         "[amplifier_foundation.ProviderPreference('p', 'm').to_dict(), "
         "str(amplifier_foundation.get_working_dir(self.coordinator)) == "
         "self.coordinator.get_capability('session.working_dir')]"
     )
-    assert await _said(open_session, write_module("tool-probe", code)) == [
+    assert await _said(open_session, Code(code)) == [
         {"provider": "p", "model": "m", "config": {}},
         True,
     ]

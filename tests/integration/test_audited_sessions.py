@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from integration.command_line import paddock
-from integration.conftest import OpenSession, WriteModule, write_plan
-from integration.probe import tool_code
+from integration.conftest import OpenSession, write_plan
+from integration.probe import entry_of, tool_code
 from paddock import PaddockError, Policy
 from paddock.audit import audit_path
 from paddock.audit_reading import Chain, audit_lines
@@ -35,13 +35,13 @@ def _facts() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("required", [False, True])
 async def test_a_log_that_fails_in_a_turn_ends_it_where_it_is_required(
-    required: bool, tmp_path: Path, write_module: WriteModule, open_session: OpenSession
+    required: bool, tmp_path: Path, open_session: OpenSession
 ) -> None:
     answers = ["one", _call(Path("/etc/hostname"), "r"), _call(tmp_path / "opened", "w"), "four", "five"]
     async with open_session(
         orchestrator={"module": "loop-basic", "permissions": {}},
         providers=[{"module": "provider-mock", "config": {"responses": answers}, "permissions": {}}],
-        tools=[{"module": "tool-try", "source": write_module("tool-try", _TRYING)}],
+        tools=[entry_of("tool-try", _TRYING)],
         policy=Policy.parse(f"[audit]\nrequired = {str(required).lower()}"),
     ) as session:
         assert await session.execute("first") == "one"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.probe import entry_of, probe, probed
 from paddock import Session
 from paddock.errors import ModuleLoadError, PlanError
 
@@ -118,8 +117,8 @@ _NAMED = """
 """
 
 
-def _named(write_module: WriteModule, module: str, **config: Any) -> dict[str, Any]:
-    return {"module": module, "source": write_module(module, _NAMED), "config": {"said": module, **config}}
+def _named(module: str, **config: Any) -> dict[str, Any]:
+    return entry_of(module, _NAMED, config={"said": module, **config})
 
 
 @pytest.mark.parametrize(
@@ -134,14 +133,14 @@ def _named(write_module: WriteModule, module: str, **config: Any) -> dict[str, A
     ],
 )
 async def test_two_entries_that_want_one_name_stop_the_start(
-    open_session: OpenSession, write_module: WriteModule, first: str, name: str, goes_on: bool
+    open_session: OpenSession, first: str, name: str, goes_on: bool
 ) -> None:
-    taker = _named(write_module, f"{first}-taker", mounts=[["tools", name]])
+    taker = _named(f"{first}-taker", mounts=[["tools", name]])
     if first == "context":
         taker["config"]["mounts"].append(["context", None])
     elif first == "provider":
         taker["config"]["mounts"].append(["providers", "taker"])
-    own = _named(write_module, "tool-own", mounts=[["tools", "shell"]], goes_on=goes_on)
+    own = _named("tool-own", mounts=[["tools", "shell"]], goes_on=goes_on)
     given = {"context": taker} if first == "context" else {f"{first}s": [taker]}
     given["tools"] = [*given.get("tools", []), own]  # type: ignore[misc]
     with pytest.raises(PlanError) as failed:
@@ -154,17 +153,15 @@ async def test_two_entries_that_want_one_name_stop_the_start(
     assert 'replaces: ["shell"]' in problem.hint
 
 
-async def test_an_entry_that_replaces_a_name_takes_it(open_session: OpenSession, write_module: WriteModule) -> None:
-    taker = _named(write_module, "tool-taker", mounts=[["tools", "shell"]])
-    own = {**_named(write_module, "tool-own", mounts=[["tools", "shell"]]), "replaces": ["shell"]}
+async def test_an_entry_that_replaces_a_name_takes_it(open_session: OpenSession) -> None:
+    taker = _named("tool-taker", mounts=[["tools", "shell"]])
+    own = {**_named("tool-own", mounts=[["tools", "shell"]]), "replaces": ["shell"]}
     async with open_session(tools=[taker, own]) as session:
-        assert json.loads(await session.execute('{"tool": "shell"}'))["output"] == "tool-own"
+        assert await probed(session, "shell") == "tool-own"
 
 
-async def test_two_entries_that_offer_one_object_stop_the_start(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    entries = [_named(write_module, f"tool-{name}", offers=["helper"]) for name in ("one", "two")]
+async def test_two_entries_that_offer_one_object_stop_the_start(open_session: OpenSession) -> None:
+    entries = [_named(f"tool-{name}", offers=["helper"]) for name in ("one", "two")]
     with pytest.raises(
         PlanError, match=r"`tool-two` takes the name `helper`, which `tool-one` has taken, at tools\[0\]"
     ):
@@ -175,13 +172,11 @@ async def test_two_entries_that_offer_one_object_stop_the_start(
 # -- instances of a provider ---------------------------------------------------------------------
 
 
-def _provider(write_module: WriteModule, module: str, *names: str, **entry: Any) -> dict[str, Any]:
-    return {**_named(write_module, module, mounts=[["providers", name] for name in names]), **entry}
+def _provider(module: str, *names: str, **entry: Any) -> dict[str, Any]:
+    return {**_named(module, mounts=[["providers", name] for name in names]), **entry}
 
 
-async def test_instances_of_one_provider_share_its_name_while_they_start(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_instances_of_one_provider_share_its_name_while_they_start(open_session: OpenSession) -> None:
     """And no longer; what is no name for an instance names nothing."""
     code = """
         from amplifier_core.models import ToolResult
@@ -204,15 +199,11 @@ async def test_instances_of_one_provider_share_its_name_while_they_start(
             coordinator.register_capability("take." + config["said"], take)
             await coordinator.mount("providers", Named(config["said"]), "a")
     """
-    source = write_module("provider-a", code)
     no_names = ["\u0430", "a\u200b", "a "]
     entries = [
-        {"module": "provider-a", "source": source, "config": {"said": "first"}},
-        {"module": "provider-a", "source": source, "config": {"said": "second"}, "instance_id": "second"},
-        *(
-            _provider(write_module, f"provider-b{number}", f"b{number}", instance_id=name)
-            for number, name in enumerate(no_names)
-        ),
+        entry_of("provider-a", code, config={"said": "first"}),
+        entry_of("provider-a", code, config={"said": "second"}, instance_id="second"),
+        *(_provider(f"provider-b{number}", f"b{number}", instance_id=name) for number, name in enumerate(no_names)),
     ]
     async with open_session(providers=entries) as session:
         mounted = session.coordinator.get("providers")
@@ -236,15 +227,12 @@ async def test_instances_of_one_provider_share_its_name_while_they_start(
     ],
 )
 async def test_an_instance_id_gives_no_right_to_anothers_name(
-    open_session: OpenSession, write_module: WriteModule, first: Any, second: Any
+    open_session: OpenSession, first: Any, second: Any
 ) -> None:
     modules = ("provider-c" if first[0] == "c" else "provider-a" if first[0] == "a" else "provider-b", "provider-d")
     if second[0] == "b":
         modules = (modules[0], "provider-b")
-    entries = [
-        _provider(write_module, module, name, **entry)
-        for module, (name, entry) in zip(modules, (first, second), strict=True)
-    ]
+    entries = [_provider(module, name, **entry) for module, (name, entry) in zip(modules, (first, second), strict=True)]
     with pytest.raises(PlanError) as failed:
         async with open_session(providers=entries):
             pass
@@ -287,47 +275,34 @@ _NOT_READY = """
     ids=["import", "mount", "ready"],
 )
 async def test_a_hook_that_does_not_mount_stops_the_start(
-    open_session: OpenSession, write_module: WriteModule, code: str, on_failure: dict[str, str]
+    open_session: OpenSession, code: str, on_failure: dict[str, str]
 ) -> None:
     with pytest.raises(ModuleLoadError, match="hooks-guard") as failed:
-        async with open_session(
-            hooks=[{"module": "hooks-guard", "source": write_module("hooks-guard", code), **on_failure}]
-        ):
+        async with open_session(hooks=[entry_of("hooks-guard", code, **on_failure)]):
             pass
     assert any("`hooks-guard`: on_failure: continue" in hint for hint in failed.value.hints)
 
 
-async def test_a_guard_that_does_not_mount_stops_no_start_by_consent(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_guard_that_does_not_mount_stops_no_start_by_consent(open_session: OpenSession) -> None:
     """Of its user, for a hook or a tool that may guard; a tool that may hold up nothing needs none."""
     broken = {"import": _BROKEN, "mount": _DYING, "ready": _NOT_READY}
-    hooks = [
-        {"module": f"hooks-{name}", "source": write_module(f"hooks-{name}", code), "on_failure": "continue"}
-        for name, code in broken.items()
-    ]
+    hooks = [entry_of(f"hooks-{name}", code, on_failure="continue") for name, code in broken.items()]
     grants: list[dict[str, Any]] = [
         {"permissions": {"hooks": ["tool:*"]}, "on_failure": "continue"},
         {"permissions": {"hooks": ["tool:post"]}},
         {},
     ]
-    guards = [
-        {"module": f"tool-{number}", "source": write_module(f"tool-{number}", _BROKEN), **grant}
-        for number, grant in enumerate(grants)
-    ]
-    echo = _named(write_module, "tool-echo", mounts=[["tools", "echo"]])
+    guards = [entry_of(f"tool-{number}", _BROKEN, **grant) for number, grant in enumerate(grants)]
+    echo = _named("tool-echo", mounts=[["tools", "echo"]])
     async with open_session(hooks=hooks, tools=[*guards, echo]) as session:
-        assert json.loads(await session.execute('{"tool": "echo"}'))["output"] == "tool-echo"
+        assert await probed(session, "echo") == "tool-echo"
         mounted = {module.module for module in session.modules if module.is_mounted}
     assert mounted & {f"hooks-{name}" for name in broken} == {"hooks-ready"}
     assert not mounted & {"tool-0", "tool-1", "tool-2"}
 
 
-async def test_a_tool_that_may_guard_stops_the_start_as_a_hook_does(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    source = write_module("tool-guard", _BROKEN)
-    guard = {"module": "tool-guard", "source": source, "permissions": {"hooks": ["tool:*"]}}
+async def test_a_tool_that_may_guard_stops_the_start_as_a_hook_does(open_session: OpenSession) -> None:
+    guard = entry_of("tool-guard", _BROKEN, permissions={"hooks": ["tool:*"]})
     with pytest.raises(ModuleLoadError, match="tool-guard") as failed:
         async with open_session(tools=[guard]):
             pass
@@ -356,12 +331,9 @@ class _Refusing:
         return "Deny"
 
 
-async def test_a_tool_answers_for_no_person_but_by_grant(open_session: OpenSession, write_module: WriteModule) -> None:
+async def test_a_tool_answers_for_no_person_but_by_grant(open_session: OpenSession) -> None:
     """Whose provider `hooks-approval` asks decides on every call of a tool."""
-    tools = [
-        probe(write_module, _ANSWERING, permissions={}),
-        probe(write_module, _ANSWERING, "granted", permissions={"call": ["*"]}),
-    ]
+    tools = [probe(_ANSWERING, permissions={}), probe(_ANSWERING, "granted", permissions={"call": ["*"]})]
     hook = {"module": "hooks-approval", "permissions": {}}
     async with open_session(tools=tools, hooks=[hook], approval=_Refusing()) as session:
         said, verdicts = [], []

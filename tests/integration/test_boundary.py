@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from integration.community import community
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, loop_code, probe, probed
 
 _RELAY = """
     class Relay:
@@ -22,9 +21,7 @@ _RELAY = """
 """
 
 
-async def test_a_synchronous_call_comes_back_into_the_module_that_waits_for_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_synchronous_call_comes_back_into_the_module_that_waits_for_it(open_session: OpenSession) -> None:
     body = """
 class Echo:
     def shout(self, text):
@@ -33,10 +30,7 @@ class Echo:
 coordinator.register_capability("echo", Echo())
 return ToolResult(output=coordinator.get_capability("relay").pass_on("hello"))
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-relay", "source": write_module("hooks-relay", _RELAY)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-relay", _RELAY)]) as session:
         assert await probed(session) == "relayed HELLO!"
 
 
@@ -57,9 +51,7 @@ _KEEPER = """
 """
 
 
-async def test_a_lent_function_runs_at_home_and_returns_as_itself(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_lent_function_runs_at_home_and_returns_as_itself(open_session: OpenSession) -> None:
     body = """
 calls = []
 
@@ -71,10 +63,7 @@ keeper = coordinator.get_capability("keeper")
 doubled = await keeper.keep_and_call(secret_recipe, 21)
 return ToolResult(output=[doubled, calls, await keeper.give_back() is secret_recipe])
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-keeper", "source": write_module("hooks-keeper", _KEEPER)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-keeper", _KEEPER)]) as session:
         assert await probed(session) == [42, [21], True]
 
 
@@ -96,9 +85,7 @@ _LATE_LISTENER = """
 """
 
 
-async def test_an_event_right_after_a_registration_reaches_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_an_event_right_after_a_registration_reaches_it(open_session: OpenSession) -> None:
     body = """
 listener = coordinator.get_capability("listener")
 await coordinator.hooks.emit("news:before", {"number": 0})
@@ -107,10 +94,7 @@ for number in range(1, 21):
     await coordinator.hooks.emit(f"news:{number}", {"number": number})
 return ToolResult(output=await listener.heard())
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-late", "source": write_module("hooks-late", _LATE_LISTENER)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-late", _LATE_LISTENER)]) as session:
         assert await probed(session) == list(range(1, 21))
 
 
@@ -137,22 +121,15 @@ _BUDGETING_CONTEXT = """
 """
 
 _LENDER = """
-    class Lender:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            messages = await context.get_messages_for_request(provider=providers["mock"])
-            return messages[0]["content"]
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Lender())
+    messages = await context.get_messages_for_request(provider=providers["mock"])
+    return messages[0]["content"]
 """
 
 
-async def test_a_provider_handed_to_the_context_answers_its_synchronous_question(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_provider_handed_to_the_context_answers_its_synchronous_question(open_session: OpenSession) -> None:
     async with open_session(
-        orchestrator={"module": "loop-lender", "source": write_module("loop-lender", _LENDER)},
-        context={"module": "context-budget", "source": write_module("context-budget", _BUDGETING_CONTEXT)},
+        orchestrator=entry_of("loop-lender", loop_code(_LENDER)),
+        context=entry_of("context-budget", _BUDGETING_CONTEXT),
         providers=[{"module": "provider-mock", "config": {"responses": [], "context_window": 43210}}],
     ) as session:
         assert await session.execute("x") == "mock mock 43210"
@@ -187,17 +164,15 @@ _OVERREACH = """
 """
 
 
-async def test_a_tool_reads_and_sees_the_context_only_when_the_plan_grants_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    entry: dict[str, Any] = {"module": "tool-overreach", "source": write_module("tool-overreach", _OVERREACH)}
+async def test_a_tool_reads_and_sees_the_context_only_when_the_plan_grants_it(open_session: OpenSession) -> None:
+    entry: dict[str, Any] = entry_of("tool-overreach", _OVERREACH)
     read: list[Any] = []
     shown: list[object] = []
     for permissions in ({}, {"call": ["context"]}):
         async with open_session(
             tools=[{**entry, "permissions": permissions}], context=community("context-briefing")
         ) as session:
-            read.append(json.loads(await session.execute('{"tool": "overreach"}'))["output"])
+            read.append(await probed(session, "overreach"))
             onlooker = session.coordinator.get("tools", "onlooker")
             for text in ("one", "two"):  # of what changes later, no more than of what was there first
                 await session.coordinator.get("context").add_message({"role": "user", "content": text})
@@ -208,9 +183,7 @@ async def test_a_tool_reads_and_sees_the_context_only_when_the_plan_grants_it(
     assert shown == ["not shown", "not shown", [one], [one, two]]
 
 
-async def test_what_a_module_shows_is_text_whatever_it_hands_over(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_what_a_module_shows_is_text_whatever_it_hands_over(open_session: OpenSession) -> None:
     shown: list[tuple[str, str]] = []
 
     class Display:
@@ -221,6 +194,6 @@ async def test_what_a_module_shows_is_text_whatever_it_hands_over(
 coordinator.display_system.show_message({"number": 7}, "shout")
 return ToolResult(output="shown")
 """
-    async with open_session(tools=[probe(write_module, body)], display=Display()) as session:
+    async with open_session(tools=[probe(body)], display=Display()) as session:
         assert await probed(session) == "shown"
     assert shown == [("{'number': 7}", "info")]

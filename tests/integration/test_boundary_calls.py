@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, loop_code, probe, probed
 from paddock import SteeringQueueFull, event_emitter
 
 # -- a provider's plain functions --------------------------------------------------------------
@@ -59,38 +59,27 @@ _PROVIDER = """
 """
 
 _ASKING_LOOP = """
-    import json
-
     from amplifier_core import ChatRequest, Message
-
-    class Asking:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            provider = providers["rich"]
-            response = await provider.complete(ChatRequest(messages=[Message(role="user", content=prompt)]))
-            calls = provider.parse_tool_calls(response)
-            block = response.content_blocks[0]
-            return json.dumps({
-                "info": provider.get_info().defaults,
-                "calls": [[type(call).__name__, call.name, call.arguments] for call in calls],
-                "text": response.text,
-                "block": [block.type.value, block.to_dict()],
-                "kept": hasattr(response, "raw"),
-                "class": type(response).__name__,
-                "priority": [provider.priority, type(provider).priority],
-                "same": provider is coordinator.get("providers", "rich"),
-            })
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Asking())
+    provider = providers["rich"]
+    response = await provider.complete(ChatRequest(messages=[Message(role="user", content=prompt)]))
+    calls = provider.parse_tool_calls(response)
+    block = response.content_blocks[0]
+    return json.dumps({
+        "info": provider.get_info().defaults,
+        "calls": [[type(call).__name__, call.name, call.arguments] for call in calls],
+        "text": response.text,
+        "block": [block.type.value, block.to_dict()],
+        "kept": hasattr(response, "raw"),
+        "class": type(response).__name__,
+        "priority": [provider.priority, type(provider).priority],
+        "same": provider is coordinator.get("providers", "rich"),
+    })
 """
 
 
-async def test_a_providers_answer_returns_to_it_as_it_came(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_providers_answer_returns_to_it_as_it_came(open_session: OpenSession) -> None:
     async with open_session(
-        orchestrator={"module": "loop-asking", "source": write_module("loop-asking", _ASKING_LOOP)},
-        providers=[{"module": "provider-rich", "source": write_module("provider-rich", _PROVIDER)}],
+        orchestrator=entry_of("loop-asking", loop_code(_ASKING_LOOP)), providers=[entry_of("provider-rich", _PROVIDER)]
     ) as session:
         answer = json.loads(await session.execute("go"))
     assert answer == {
@@ -108,9 +97,7 @@ async def test_a_providers_answer_returns_to_it_as_it_came(
 # -- objects of the application ----------------------------------------------------------------
 
 
-async def test_a_plain_application_function_answers_at_once(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_plain_application_function_answers_at_once(open_session: OpenSession) -> None:
     @dataclass
     class Place:
         path: Path
@@ -141,7 +128,7 @@ return ToolResult(output={
     "flavours": [inspect.iscoroutinefunction(resolver.resolve), inspect.iscoroutinefunction(resolver.later)],
 })
 """
-    async with open_session(tools=[probe(write_module, body)]) as session:
+    async with open_session(tools=[probe(body)]) as session:
         session.coordinator.register_capability("mention_resolver", Resolver())
         assert await probed(session) == {
             "found": ["PosixPath", "/docs/readme", False],
@@ -171,8 +158,8 @@ _FULL = """
 """
 
 
-async def test_a_full_steering_queue_arrives_as_itself(open_session: OpenSession, write_module: WriteModule) -> None:
-    loop = {"module": "loop-full", "source": write_module("loop-full", _FULL)}
+async def test_a_full_steering_queue_arrives_as_itself(open_session: OpenSession) -> None:
+    loop = entry_of("loop-full", _FULL)
     async with open_session(orchestrator=loop) as session:
         steer = session.coordinator.get_capability("session.steer")
         with pytest.raises(SteeringQueueFull, match=r"^the queue is full$") as raised:
@@ -200,9 +187,9 @@ _ASKING = """
 """
 
 
-async def test_a_handler_asks_whose_event_it_is(open_session: OpenSession, write_module: WriteModule) -> None:
-    hook = {"module": "hooks-asking", "source": write_module("hooks-asking", _ASKING)}
-    loop = {"module": "loop-emits", "source": write_module("loop-emits", _EMITS)}
+async def test_a_handler_asks_whose_event_it_is(open_session: OpenSession) -> None:
+    hook = entry_of("hooks-asking", _ASKING)
+    loop = entry_of("loop-emits", loop_code(_EMITS))
     heard: list[str | None] = []
     async with open_session(orchestrator=loop, hooks=[hook]) as session:
         session.coordinator.hooks.register("asking:first", lambda event, data: heard.append(event_emitter()))
@@ -220,22 +207,15 @@ async def test_a_handler_asks_whose_event_it_is(open_session: OpenSession, write
 
 
 _EMITS = """
-    class Emits:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            await hooks.emit("asking:first", {})
-            return "done"
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Emits())
+    await hooks.emit("asking:first", {})
+    return "done"
 """
 
 
 # -- the session -------------------------------------------------------------------------------
 
 
-async def test_the_session_a_module_passes_on_is_the_applications_own(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_the_session_a_module_passes_on_is_the_applications_own(open_session: OpenSession) -> None:
     passed: list[Any] = []
 
     async def start(agent_name: str, *, parent_session: Any) -> dict[str, Any]:
@@ -257,7 +237,7 @@ return ToolResult(output={
 })
 """
     async with open_session(
-        tools=[probe(write_module, body)], session_id="abcd-1234", parent_id="parent-1", is_resumed=True
+        tools=[probe(body)], session_id="abcd-1234", parent_id="parent-1", is_resumed=True
     ) as session:
         session.coordinator.register_capability("start", start)
         output = await probed(session)
@@ -277,9 +257,7 @@ return ToolResult(output={
 # -- threads -----------------------------------------------------------------------------------
 
 
-async def test_a_module_uses_its_session_from_threads_of_every_kind(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_module_uses_its_session_from_threads_of_every_kind(open_session: OpenSession) -> None:
     body = """
 loop = asyncio.get_running_loop()
 heard = []
@@ -323,7 +301,7 @@ return ToolResult(output={
         def shout(self, text: str) -> str:
             return text.upper()
 
-    entry = probe(write_module, body)
+    entry = probe(body)
     entry["permissions"] = {"hooks": ["*"]}
     async with open_session(tools=[entry]) as session:
         session.coordinator.register_capability("shouter", Shouter())

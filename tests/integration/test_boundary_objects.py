@@ -7,8 +7,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, probe, probed
 
 _OWNER = """
     from datetime import datetime
@@ -63,9 +63,7 @@ _OWNER = """
 """
 
 
-async def test_an_object_shows_what_its_class_shows_and_nothing_that_it_has_not(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_an_object_shows_what_its_class_shows_and_nothing_that_it_has_not(open_session: OpenSession) -> None:
     body = """
 native = coordinator.get_capability("native")
 kind = type(native)
@@ -91,10 +89,7 @@ return ToolResult(output={
     "same": native is coordinator.get_capability("native"),
 })
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-owner", "source": write_module("hooks-owner", _OWNER)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-owner", _OWNER)]) as session:
         output = await probed(session)
     spec = {"type": "native", "sizes": [1, 2]}
     assert output == {
@@ -169,12 +164,9 @@ _READING_LOOP = """
 """
 
 
-async def test_a_request_has_each_tools_latest_description(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_request_has_each_tools_latest_description(open_session: OpenSession) -> None:
     async with open_session(
-        orchestrator={"module": "loop-reading", "source": write_module("loop-reading", _READING_LOOP)},
-        tools=[{"module": "tool-teller", "source": write_module("tool-teller", _TELLER)}],
+        orchestrator=entry_of("loop-reading", _READING_LOOP), tools=[entry_of("tool-teller", _TELLER)]
     ) as session:
         heard = session.coordinator.hooks.register("provider:request", lambda event, data: None)
         first = json.loads(await session.execute("x"))
@@ -252,9 +244,7 @@ _STREAMS = """
 """
 
 
-async def test_all_iterables_can_be_read_from_another_process(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_all_iterables_can_be_read_from_another_process(open_session: OpenSession) -> None:
     body = """
 streams = coordinator.get_capability("streams")
 output = {
@@ -274,10 +264,7 @@ except LookupError as error:
     output["failed"] = [got, str(error)]
 return ToolResult(output=output)
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-streams", "source": write_module("hooks-streams", _STREAMS)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-streams", _STREAMS)]) as session:
         assert await probed(session) == {
             "plain": [0, 1, 2],
             "awaited": [0, 1, 2],
@@ -289,9 +276,7 @@ return ToolResult(output=output)
         }
 
 
-async def test_a_generator_keeps_to_its_readers_credit_and_is_closed(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_generator_keeps_to_its_readers_credit_and_is_closed(open_session: OpenSession) -> None:
     body = """
 streams = coordinator.get_capability("streams")
 counts = {}
@@ -308,10 +293,7 @@ await unread.aclose()
 counts["after"] = [[n async for n in unread], streams.counts()[1]]
 return ToolResult(output=counts)
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-streams", "source": write_module("hooks-streams", _STREAMS)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-streams", _STREAMS)]) as session:
         assert await probed(session) == {
             "plain": [0, True],
             "awaited": [0, True],
@@ -319,9 +301,7 @@ return ToolResult(output=counts)
         }
 
 
-async def test_the_applications_own_generators_reach_a_module_item_by_item(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_the_applications_own_generators_reach_a_module_item_by_item(open_session: OpenSession) -> None:
     closed = asyncio.Event()
     made: list[int] = []
 
@@ -356,19 +336,15 @@ first = await anext(stream)
 await stream.aclose()
 return ToolResult(output=[whole == again == list(range(100)), got, first])
 """
-    async with open_session(tools=[probe(write_module, body)]) as session:
+    async with open_session(tools=[probe(body)]) as session:
         session.coordinator.register_capability("source", Source())
         assert await probed(session) == [True, [1, "that was all"], 0]
         await closed.wait()
         assert len(made) < 400
 
 
-async def test_an_application_reads_what_is_iterated_in_a_module(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(
-        hooks=[{"module": "hooks-streams", "source": write_module("hooks-streams", _STREAMS)}]
-    ) as session:
+async def test_an_application_reads_what_is_iterated_in_a_module(open_session: OpenSession) -> None:
+    async with open_session(hooks=[entry_of("hooks-streams", _STREAMS)]) as session:
         streams: Any = session.coordinator.get_capability("streams")
         assert [number async for number in await streams.plain(3)] == [0, 1, 2]
         assert [number async for number in await streams.awaited(300)] == list(range(300))

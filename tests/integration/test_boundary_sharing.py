@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, probe, probed
 
 _REQUIRER = """
     class Requirer:
@@ -33,9 +33,7 @@ _REQUIRER = """
 """
 
 
-async def test_any_module_changes_shared_containers_in_place(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_any_module_changes_shared_containers_in_place(open_session: OpenSession) -> None:
     body = """
 requirer = coordinator.get_capability("requirer")
 state = coordinator.session_state
@@ -55,8 +53,8 @@ return ToolResult(output={
 })
 """
     async with open_session(
-        tools=[probe(write_module, body, replaces="required")],  # which is the application's
-        hooks=[{"module": "hooks-requirer", "source": write_module("hooks-requirer", _REQUIRER)}],
+        tools=[probe(body, replaces="required")],  # which is the application's
+        hooks=[entry_of("hooks-requirer", _REQUIRER)],
     ) as session:
         session.coordinator.session_state["required"] = {"write_file"}
         output = await probed(session)
@@ -97,9 +95,7 @@ _DISPATCHING_LOOP = """
 """
 
 
-async def test_a_tool_finds_the_orchestrators_note_for_its_call(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_tool_finds_the_orchestrators_note_for_its_call(open_session: OpenSession) -> None:
     lines: list[str] = []
     body = """
 await coordinator.hooks.emit("nothing:heard", {})
@@ -108,8 +104,8 @@ contexts = getattr(coordinator, "_tool_dispatch_contexts", {})
 return ToolResult(output=[input["id"], contexts.get(asyncio.current_task())])
 """
     async with open_session(
-        orchestrator={"module": "loop-dispatching", "source": write_module("loop-dispatching", _DISPATCHING_LOOP)},
-        tools=[probe(write_module, body)],
+        orchestrator=entry_of("loop-dispatching", _DISPATCHING_LOOP),
+        tools=[probe(body)],
         on_output=lambda name, line: lines.append(line.text),
     ) as session:
         for _ in range(2):
@@ -154,19 +150,10 @@ _UNREGISTERING = """
 """
 
 
-async def test_cleanups_run_in_reverse_order_and_may_emit(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
-) -> None:
+async def test_cleanups_run_in_reverse_order_and_may_emit(open_session: OpenSession, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    hooks = [
-        {
-            "module": f"hooks-{name}",
-            "source": write_module(f"hooks-{name}", _ENDING),
-            "config": {"name": name, "log": str(log)},
-        }
-        for name in ("a", "b")
-    ]
-    hooks.insert(1, {"module": "hooks-listener", "source": write_module("hooks-listener", _UNREGISTERING)})
+    hooks = [entry_of(f"hooks-{name}", _ENDING, config={"name": name, "log": str(log)}) for name in ("a", "b")]
+    hooks.insert(1, entry_of("hooks-listener", _UNREGISTERING))
     async with open_session(hooks=hooks) as session:
         coordinator: Any = session.coordinator
         assert coordinator.hooks.list_handlers("module:ending") == {"module:ending": ["listener"]}
@@ -193,9 +180,7 @@ _LATER = """
 """
 
 
-async def test_a_task_that_outlives_its_handler_goes_on_emitting_and_calling(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_task_that_outlives_its_handler_goes_on_emitting_and_calling(open_session: OpenSession) -> None:
     done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     class Notebook:
@@ -204,9 +189,7 @@ async def test_a_task_that_outlives_its_handler_goes_on_emitting_and_calling(
             return text.upper()
 
     heard: list[Any] = []
-    async with open_session(
-        hooks=[{"module": "hooks-later", "source": write_module("hooks-later", _LATER)}]
-    ) as session:
+    async with open_session(hooks=[entry_of("hooks-later", _LATER)]) as session:
         session.coordinator.register_capability("notebook", Notebook())
         session.coordinator.hooks.register("background:done", lambda event, data: heard.append(data["after"]))
         await session.coordinator.hooks.emit("prompt:submit", {"prompt": "hello"})
@@ -233,7 +216,7 @@ _BLOCKING = """
 
 
 async def test_a_handler_that_blocks_its_process_delays_no_other_module(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
     body = """
 slow = asyncio.create_task(coordinator.hooks.emit("slow:event", {"until": input["until"]}))
@@ -246,10 +229,7 @@ await slow
 return ToolResult(output=was_done)
 """
     heard: list[int] = []
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-blocking", "source": write_module("hooks-blocking", _BLOCKING)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-blocking", _BLOCKING)]) as session:
         session.coordinator.hooks.register("fast:event", lambda event, data: heard.append(data["number"]))
         assert await probed(session, until=str(tmp_path / "now")) is False
     assert heard == list(range(20))

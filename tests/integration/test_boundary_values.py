@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, loop_code, probe, probed
 
 # -- values ------------------------------------------------------------------------------------
 
@@ -45,14 +45,11 @@ _ECHO = """
 """
 
 
-async def test_values_of_every_sort_come_back_as_what_they_were(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_values_of_every_sort_come_back_as_what_they_were(open_session: OpenSession) -> None:
     body = """
 import enum, math, uuid
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from pathlib import Path
 from amplifier_core import Usage
 from amplifier_foundation import ProviderPreference
 
@@ -79,10 +76,7 @@ return ToolResult(output={
     "cost": str(back[-2].cost_usd),
 })
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-echo", "source": write_module("hooks-echo", _ECHO)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-echo", _ECHO)]) as session:
         assert await probed(session) == {
             "different": [],
             "nan": True,
@@ -169,13 +163,8 @@ _SAID = {
 }
 
 
-async def test_a_value_of_one_process_is_refused_with_its_place(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(
-        tools=[probe(write_module, _CANNOT_CROSS)],
-        hooks=[{"module": "hooks-echo", "source": write_module("hooks-echo", _ECHO)}],
-    ) as session:
+async def test_a_value_of_one_process_is_refused_with_its_place(open_session: OpenSession) -> None:
+    async with open_session(tools=[probe(_CANNOT_CROSS)], hooks=[entry_of("hooks-echo", _ECHO)]) as session:
         for made, kind in _SAID.items():
             output = await probed(session, kind=made)
             assert output == {
@@ -193,20 +182,15 @@ async def test_a_value_of_one_process_is_refused_with_its_place(
         assert not hasattr(on_the_host, "_own") and "log" not in session.coordinator.session_state
 
 
-async def test_what_stays_of_the_shared_state_is_said_once_in_the_modules_output(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_what_stays_of_the_shared_state_is_said_once_in_the_modules_output(open_session: OpenSession) -> None:
     lines: list[str] = []
     body = """
-import threading
 coordinator.session_state["locks"] = {"mine": threading.Lock()}
 coordinator.session_state["_locks"] = threading.Lock()
 coordinator.session_state["told"] = {1, 2}
 return ToolResult(output=list(coordinator.session_state))
 """
-    async with open_session(
-        tools=[probe(write_module, body)], on_output=lambda name, line: lines.append(line.text)
-    ) as session:
+    async with open_session(tools=[probe(body)], on_output=lambda name, line: lines.append(line.text)) as session:
         for _ in range(2):
             assert await probed(session) == ["locks", "_locks", "told"]
         assert session.coordinator.session_state == {"told": {1, 2}}
@@ -234,9 +218,7 @@ _RETURNS = """
 """
 
 
-async def test_what_cannot_be_returned_fails_the_call_naming_where_it_is(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_what_cannot_be_returned_fails_the_call_naming_where_it_is(open_session: OpenSession) -> None:
     body = """
 returns = coordinator.get_capability("returns")
 paths = []
@@ -254,10 +236,7 @@ for call in (plain, returns.awaited, read):
         paths.append([error.path, error.kind])
 return ToolResult(output=paths)
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-returns", "source": write_module("hooks-returns", _RETURNS)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-returns", _RETURNS)]) as session:
         assert await probed(session) == [
             ['return value["log"]', "an open file"],
             ["return value[0]", "an open file"],
@@ -265,9 +244,7 @@ return ToolResult(output=paths)
         ]
 
 
-async def test_an_output_of_a_class_of_its_own_arrives_as_what_it_says_or_holds(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_an_output_of_a_class_of_its_own_arrives_as_what_it_says_or_holds(open_session: OpenSession) -> None:
     body = """
 from dataclasses import dataclass
 
@@ -283,20 +260,10 @@ class Point:
 return ToolResult(output=[Sum(), Point(1, 2), ValueError("bad")][input["number"]])
 """
     loop = """
-        import json
-
-        class Serial:
-            async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-                results = [await tools["probe"].execute({"number": number}) for number in range(3)]
-                return json.dumps([[result.success, result.get_serialized_output()] for result in results])
-
-        async def mount(coordinator, config):
-            await coordinator.mount("orchestrator", Serial())
+        results = [await tools["probe"].execute({"number": number}) for number in range(3)]
+        return json.dumps([[result.success, result.get_serialized_output()] for result in results])
     """
-    async with open_session(
-        orchestrator={"module": "loop-serial", "source": write_module("loop-serial", loop)},
-        tools=[probe(write_module, body)],
-    ) as session:
+    async with open_session(orchestrator=entry_of("loop-serial", loop_code(loop)), tools=[probe(body)]) as session:
         came = json.loads(await session.execute("x"))
     assert came == [[True, "the sum is 3"], [True, json.dumps({"x": 1, "y": 2})], [True, "bad"]]
 
@@ -345,7 +312,7 @@ _RAISES = """
 """
 
 
-async def test_exceptions_are_what_code_branches_on(open_session: OpenSession, write_module: WriteModule) -> None:
+async def test_exceptions_are_what_code_branches_on(open_session: OpenSession) -> None:
     body = """
 from amplifier_core.llm_errors import LLMError, RateLimitError
 
@@ -374,10 +341,7 @@ except RateLimitError as error:
     seen["plainly"] = [isinstance(error, LLMError), error.retry_after]
 return ToolResult(output=seen)
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-raises", "source": write_module("hooks-raises", _RAISES)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-raises", _RAISES)]) as session:
         assert await probed(session) == {
             "vendor": ["RateLimitError", "acme: wait", "Vendor"],
             "details": ["acme", 1.5, 429, True, 17],
@@ -396,9 +360,7 @@ return ToolResult(output=seen)
 # -- circles -----------------------------------------------------------------------------------
 
 
-async def test_a_circle_of_synchronous_calls_is_refused_by_name(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_circle_of_synchronous_calls_is_refused_by_name(open_session: OpenSession) -> None:
     body = """
 class Slow:
     async def answer(self):
@@ -429,11 +391,7 @@ except RuntimeError as error:
             coordinator.register_capability("second", Second())
     """
     async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[
-            {"module": "hooks-first", "source": write_module("hooks-first", first)},
-            {"module": "hooks-second", "source": write_module("hooks-second", second)},
-        ],
+        tools=[probe(body)], hooks=[entry_of("hooks-first", first), entry_of("hooks-second", second)]
     ) as session:
         kind, chain, said = await probed(session)
     assert kind == "DeadlockError"

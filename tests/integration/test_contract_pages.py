@@ -27,6 +27,7 @@ from amplifier_core.testing import (
 from integration.command_line import paddock
 from integration.conftest import OpenSession, WriteModule
 from integration.contract_pages import MODULES
+from integration.probe import entry_of
 from paddock_sources.builtin import BuiltinSource
 
 _KEY = {"api_key": "test-key"}
@@ -39,9 +40,9 @@ def typed(kind: str) -> Any:
     return SimpleNamespace(**names)
 
 
-def entries(write_module: WriteModule) -> dict[str, dict[str, Any]]:
+def entries() -> dict[str, dict[str, Any]]:
     """Return an entry of a plan for each kind."""
-    made = {kind: {"module": name, "source": write_module(name, code)} for kind, (name, code) in MODULES.items()}
+    made = {kind: entry_of(name, code) for kind, (name, code) in MODULES.items()}
     made["provider"]["config"] = _KEY
     return made
 
@@ -49,10 +50,8 @@ def entries(write_module: WriteModule) -> dict[str, dict[str, Any]]:
 # -- modules in a session --------------------------------------------------------------------
 
 
-async def test_a_module_of_each_kind_plays_its_part_in_a_turn(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    written = entries(write_module)
+async def test_a_module_of_each_kind_plays_its_part_in_a_turn(open_session: OpenSession) -> None:
+    written = entries()
     heard: dict[str, list[dict[str, Any]]] = {}
 
     def note(event: str, data: dict[str, Any]) -> None:

@@ -16,10 +16,10 @@ import anyio
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
-from integration.probe import tool_code
+from integration.probe import call_once, called, entry_of, loop_code, tool_code
 from paddock import Session
 from paddock.isolation.denials import attempt
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for one call; hit only by a hang
@@ -112,24 +112,19 @@ _REACH = """
 """
 
 
+@pytest.fixture
+def source(write_module: WriteModule) -> str:
+    return write_module("tool-reach", _REACH)
+
+
 async def reach(
     source: str, home: Path, level: IsolationLevel, *acts: tuple[str, object], **permissions: Any
 ) -> ToolCallOutcome:
     """Have a tool do each of the acts in one call, which fails where one of them fails."""
-    call = ToolCallSession(
-        source,
-        "reach",
-        {
-            f"{how} {number}": target if type(target) is list else str(target)
-            for number, (how, target) in enumerate(acts)
-        },
-        permissions=permissions,
-        isolation=level,
-        working_dir=home / "work",
-        environ={**os.environ, "HOME": str(home)},
-    )
-    with anyio.fail_after(_SECONDS):
-        return await call.run()
+    input = {
+        f"{how} {number}": target if type(target) is list else str(target) for number, (how, target) in enumerate(acts)
+    }
+    return await call_once(source, "reach", input, home=home, permissions=permissions, isolation=level)
 
 
 def denials(outcome: ToolCallOutcome) -> list[tuple[str, str, str, str]]:
@@ -139,11 +134,11 @@ def denials(outcome: ToolCallOutcome) -> list[tuple[str, str, str, str]]:
 
 @pytest.mark.exhaustive("landlock")
 async def test_what_was_not_granted_is_denied_with_the_grant_and_works_with_it(
-    write_module: WriteModule, home: Path, level: IsolationLevel
+    source: str, home: Path, level: IsolationLevel
 ) -> None:
     if shutil.which("git") is None:
         pytest.skip(f"there is no git in {os.get_exec_path()}")
-    source, key, work = write_module("tool-reach", _REACH), home / ".ssh/id_x", home / "work"
+    key, work = home / ".ssh/id_x", home / "work"
     (work / "notes.txt").write_text("note")
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -164,11 +159,9 @@ async def test_what_was_not_granted_is_denied_with_the_grant_and_works_with_it(
 
 
 @pytest.mark.exhaustive("landlock")
-async def test_what_a_tool_looks_for_or_may_only_read_is_told(
-    write_module: WriteModule, home: Path, level: IsolationLevel
-) -> None:
+async def test_what_a_tool_looks_for_or_may_only_read_is_told(source: str, home: Path, level: IsolationLevel) -> None:
     """A file that is missing in a granted folder is no denial, nor the search for a package."""
-    source, work, granted = write_module("tool-reach", _REACH), home / "work", home / "granted"
+    work, granted = home / "work", home / "granted"
     for folder in (granted, home / "runs"):
         folder.mkdir()
     for file in (work / "notes.txt", work / "other.txt", granted / "notes.txt"):
@@ -198,9 +191,9 @@ async def test_what_a_tool_looks_for_or_may_only_read_is_told(
 
 
 async def test_an_error_that_a_tool_raises_from_its_thread_has_the_denial(
-    write_module: WriteModule, home: Path, a_level: IsolationLevel
+    source: str, home: Path, a_level: IsolationLevel
 ) -> None:
-    source, key = write_module("tool-reach", _REACH), home / ".ssh/id_x"
+    key = home / ".ssh/id_x"
     refused = await reach(source, home, a_level, ("in_thread", key))
     assert not refused.result.success
     assert denials(refused) == [("read", str(key), "files", f'permissions: {{read: ["{key}"]}}')]
@@ -209,7 +202,6 @@ async def test_an_error_that_a_tool_raises_from_its_thread_has_the_denial(
 _LISTENER = tool_code(
     "reach",
     """
-    from amplifier_core import ToolResult
     coordinator.hooks.register("tool:pre", lambda event, data: None)
     return ToolResult(output="listening")
     """,
@@ -243,15 +235,14 @@ async def test_a_person_is_shown_the_hosts_own_denials_and_not_a_modules(write_m
 
 
 async def test_a_module_is_told_the_same_of_what_exists_and_of_what_does_not(
-    open_session: OpenSession, write_module: WriteModule, home: Path
+    open_session: OpenSession, home: Path
 ) -> None:
     """What comes back into workers - here the orchestrator - is no way to find out what is on the machine."""
-    tool = {"module": "tool-reach", "source": write_module("tool-reach", _REACH)}
+    tool = entry_of("tool-reach", _REACH)
     told = []
     async with open_session(tools=[tool]) as session:
         for name in ("id_x", "id_y"):
-            order = {"tool": "reach", "input": {"read": str(home / ".ssh" / name)}}
-            answer = json.loads(await session.execute(json.dumps(order)))
+            answer = await called(session, "reach", read=str(home / ".ssh" / name))
             assert not answer["success"]
             told.append(json.dumps(answer["error"]).replace(name, "NAME"))
         assert told[0] == told[1]
@@ -285,14 +276,14 @@ _HOOK = """
 
 
 async def test_what_a_hook_did_without_in_silence_is_in_the_sessions_status(
-    open_session: OpenSession, write_module: WriteModule, home: Path
+    open_session: OpenSession, home: Path
 ) -> None:
     (home / "rules").write_text("rules")
     config = {"path": str(home / ".ssh/id_x"), "other": str(home / "rules")}
-    hook = {"module": "hooks-quiet", "source": write_module("hooks-quiet", _HOOK), "config": config}
-    tool = {"module": "tool-reach", "source": write_module("tool-reach", _REACH)}
+    hook = entry_of("hooks-quiet", _HOOK, config=config)
+    tool = entry_of("tool-reach", _REACH)
     async with open_session(hooks=[hook], tools=[tool]) as session:
-        await session.execute(json.dumps({"tool": "reach", "input": {"read": "/etc/hostname"}}))
+        await called(session, "reach", read="/etc/hostname")
         with anyio.fail_after(60):
             while len(_denials_of(session, "hooks-quiet")) < 2:
                 await anyio.sleep(0.01)
@@ -338,7 +329,7 @@ async def _conversation(source: str, home: Path, *inputs: dict[str, Any]) -> Asy
 
 
 async def test_denials_of_a_call_are_given_once_all_are_known(
-    write_module: WriteModule, home: Path, monkeypatch: pytest.MonkeyPatch
+    source: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = threading.Event()
 
@@ -349,7 +340,7 @@ async def test_denials_of_a_call_are_given_once_all_are_known(
     look = attempt.AttemptJudge.judge
     monkeypatch.setattr(attempt.AttemptJudge, "judge", judge)
     key = str(home / ".ssh/id_x")
-    async with _conversation(write_module("tool-reach", _REACH), home, {"read": key}) as (session, ids):
+    async with _conversation(source, home, {"read": key}) as (session, ids):
         await session.execute("now")
         assert not _denials_of(session, "tool-reach"), "what was tried is not judged yet"
         async with anyio.create_task_group() as asking:
@@ -367,10 +358,9 @@ async def test_denials_of_a_call_are_given_once_all_are_known(
         assert denial["grant"] == f'permissions: {{read: ["{key}"]}}'
 
 
-async def test_denials_of_a_call_are_not_those_of_earlier_ones(write_module: WriteModule, home: Path) -> None:
+async def test_denials_of_a_call_are_not_those_of_earlier_ones(source: str, home: Path) -> None:
     key, other = str(home / ".ssh/id_x"), str(home / "other")
     (home / "other").write_text("other")
-    source = write_module("tool-reach", _REACH)
     async with _conversation(source, home, {"read": key}, {"read": other}) as (session, ids):
         for _ in range(2):
             await session.execute("now")
@@ -435,32 +425,23 @@ _PROVIDER = """
 """
 
 _LENDER = """
-    import json
+    async def factory():
+        return "a prompt"
 
-    class Lender:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            async def factory():
-                return "a prompt"
-
-            await context.set_system_prompt_factory(factory)
-            lent = await context.get_messages_for_request(provider=providers["mock"])
-            later = await context.get_messages_for_request()
-            return json.dumps([lent, later, await context.prompt()])
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Lender())
+    await context.set_system_prompt_factory(factory)
+    lent = await context.get_messages_for_request(provider=providers["mock"])
+    later = await context.get_messages_for_request()
+    return json.dumps([lent, later, await context.prompt()])
 """
 
 
 @pytest.mark.parametrize("is_granted", [False, True])
-async def test_a_context_keeps_no_right_to_the_provider_it_is_lent(
-    open_session: OpenSession, write_module: WriteModule, is_granted: bool
-) -> None:
+async def test_a_context_keeps_no_right_to_the_provider_it_is_lent(open_session: OpenSession, is_granted: bool) -> None:
     permissions = {"permissions": {"call": ["providers"]}} if is_granted else {}
     async with open_session(
-        orchestrator={"module": "loop-lender", "source": write_module("loop-lender", _LENDER)},
-        context={"module": "context-keeper", "source": write_module("context-keeper", _CONTEXT), **permissions},
-        providers=[{"module": "provider-mock", "source": write_module("provider-mock", _PROVIDER)}],
+        orchestrator=entry_of("loop-lender", loop_code(_LENDER)),
+        context=entry_of("context-keeper", _CONTEXT, **permissions),
+        providers=[entry_of("provider-mock", _PROVIDER)],
     ) as session:
         lent, later, prompt = json.loads(await session.execute("go"))
         assert prompt == "a prompt"  # the orchestrator's own function, which is kept

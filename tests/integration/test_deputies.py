@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, probe, probed
 from paddock.session.requester import current_requester
 
 # -- what the host reads -----------------------------------------------------------------------
@@ -56,9 +56,7 @@ _TOLD = {
 }
 
 
-async def test_an_event_tells_no_more_of_an_application_object_than_its_name(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_an_event_tells_no_more_of_an_application_object_than_its_name(open_session: OpenSession) -> None:
     body = """
 told = {}
 for form in ("result", "mapping"):
@@ -70,10 +68,7 @@ refused = await coordinator.hooks.emit("tell", {"action": "modify", "how": "a fu
 denied = await coordinator.hooks.emit("tell", {"action": "deny", "how": "itself", "as": "result"})
 return ToolResult(output=[told, refused.action, denied.data["told"], coordinator.get_capability("app.client").ping()])
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-telling", "source": write_module("hooks-telling", _TELLING)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-telling", _TELLING)]) as session:
         session.coordinator.register_capability("app.client", _Client())
         session.coordinator.register_capability("app.function", lambda: None)
         told, refused, denied, called = await probed(session, how=list(_TOLD))
@@ -86,9 +81,7 @@ return ToolResult(output=[told, refused.action, denied.data["told"], coordinator
     assert called == "pong", "which is what the module was handed it for"
 
 
-async def test_an_application_object_in_a_question_is_only_named(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_an_application_object_in_a_question_is_only_named(open_session: OpenSession) -> None:
     asked: list[Any] = []
 
     class Approval:
@@ -118,9 +111,7 @@ return ToolResult(output=[reply, await coordinator.get_capability("hook.ask")()]
             coordinator.register_capability("hook.ask", ask)
     """
     async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-asking", "source": write_module("hooks-asking", asking)}],
-        approval=Approval(),
+        tools=[probe(body)], hooks=[entry_of("hooks-asking", asking)], approval=Approval()
     ) as session:
         session.coordinator.register_capability("app.client", _Client())
         reply, approved = await probed(session)
@@ -130,9 +121,7 @@ return ToolResult(output=[reply, await coordinator.get_capability("hook.ask")()]
     assert "SUPERSECRET" not in repr(asked)
 
 
-async def test_an_arguments_problem_shows_no_application_data(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_an_arguments_problem_shows_no_application_data(open_session: OpenSession) -> None:
     body = """
 from amplifier_core.models import HookResult
 client = coordinator.get_capability("app.client")
@@ -148,7 +137,7 @@ return ToolResult(output=[said, await function(HookResult(action="deny", reason=
     async def function(value: Any) -> Any:
         return value.reason
 
-    async with open_session(tools=[probe(write_module, body)]) as session:
+    async with open_session(tools=[probe(body)]) as session:
         session.coordinator.register_capability("app.client", _Client())
         session.coordinator.register_capability("app.function", function)
         said, answered = await probed(session)
@@ -200,14 +189,11 @@ return ToolResult(output=[refused, collected])
 
 @pytest.mark.parametrize("may_call", [False, True])
 async def test_what_a_module_registers_the_host_calls_only_if_the_module_may(
-    may_call: bool, open_session: OpenSession, write_module: WriteModule
+    may_call: bool, open_session: OpenSession
 ) -> None:
     permissions: dict[str, list[str]] = {"hooks": ["mine"], **({"call": ["tools:victim"]} if may_call else {})}
     async with open_session(
-        tools=[
-            {"module": "tool-victim", "source": write_module("tool-victim", _TARGET_PROCESS)},
-            probe(write_module, _REGISTERING, permissions=permissions),
-        ]
+        tools=[entry_of("tool-victim", _TARGET_PROCESS), probe(_REGISTERING, permissions=permissions)]
     ) as session:
         refused, collected = await probed(session)
         await session.coordinator.cancellation.trigger_callbacks()
@@ -227,9 +213,7 @@ async def test_what_a_module_registers_the_host_calls_only_if_the_module_may(
         assert (collected, calls, at_the_end) == ([], [], [])
 
 
-async def test_what_was_lent_for_a_call_is_not_called_for_its_borrower_after_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_what_was_lent_for_a_call_is_not_called_for_its_borrower_after_it(open_session: OpenSession) -> None:
     giver = """
         class Treasure:
             async def __call__(self):
@@ -255,18 +239,12 @@ during = await coordinator.get_capability("lend")()
 return ToolResult(output=[during, await coordinator.collect_contributions("loot")])
 """
     async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[
-            {"module": "hooks-giver", "source": write_module("hooks-giver", giver)},
-            {"module": "hooks-lender", "source": write_module("hooks-lender", lender)},
-        ],
+        tools=[probe(body)], hooks=[entry_of("hooks-giver", giver), entry_of("hooks-lender", lender)]
     ) as session:
         assert await probed(session) == [["gold"], []]
 
 
-async def test_a_module_registers_an_application_function_it_may_call(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_module_registers_an_application_function_it_may_call(open_session: OpenSession) -> None:
     heard: list[str] = []
 
     async def hear(event: str = "", data: Any = None) -> Any:
@@ -283,7 +261,7 @@ result = await coordinator.hooks.emit("mine", {})
 collected = await coordinator.collect_contributions("mine")
 return ToolResult(output=[result.data["heard"], collected])
 """
-    async with open_session(tools=[probe(write_module, body, permissions={"hooks": ["mine"]})]) as session:
+    async with open_session(tools=[probe(body, permissions={"hooks": ["mine"]})]) as session:
         session.coordinator.register_capability("hear", hear)
         assert await probed(session) == [True, ["contributed"]]
         await session.coordinator.cancellation.trigger_callbacks()
@@ -291,9 +269,7 @@ return ToolResult(output=[result.data["heard"], collected])
     assert heard == ["mine", "", "", ""], "at the end"
 
 
-async def test_a_contribution_hands_on_no_object_that_its_module_was_only_shown(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_contribution_hands_on_no_object_that_its_module_was_only_shown(open_session: OpenSession) -> None:
     sharing = """
         async def mount(coordinator, config):
             async def secret():
@@ -307,10 +283,7 @@ coordinator.register_contributor("mine", "x", lambda: {"theirs": shown, "own": l
 (got,) = await coordinator.collect_contributions("mine")
 return ToolResult(output=[str(got["theirs"]), got["own"]()])
 """
-    async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-sharing", "source": write_module("hooks-sharing", sharing)}],
-    ) as session:
+    async with open_session(tools=[probe(body)], hooks=[entry_of("hooks-sharing", sharing)]) as session:
         assert await probed(session) == ["<secret>", "own"]
 
 
@@ -344,17 +317,13 @@ _REPLACING = """
 
 
 async def test_a_restarted_module_takes_the_place_of_nothing_that_is_not_its_own(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
     async with open_session(
         tools=[
-            {"module": "tool-victim", "source": write_module("tool-victim", _TARGET_PROCESS)},
-            {
-                "module": "tool-replacing",
-                "source": write_module("tool-replacing", _REPLACING),
-                "config": {"mark": str(tmp_path / "mark")},
-            },
-        ],
+            entry_of("tool-victim", _TARGET_PROCESS),
+            entry_of("tool-replacing", _REPLACING, config={"mark": str(tmp_path / "mark")}),
+        ]
     ) as session:
         tools, own = session.coordinator.get("tools"), session.coordinator.get_capability("own")
         assert not (await own.execute({"die": True})).success
@@ -378,9 +347,7 @@ class _Person:
         return "Allow once"
 
 
-async def test_an_approval_provider_answers_only_its_own_hook(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_an_approval_provider_answers_only_its_own_hook(open_session: OpenSession) -> None:
     lending = """
         from amplifier_core.interfaces import ApprovalRequest
 
@@ -410,9 +377,7 @@ return ToolResult(output=[stolen, await coordinator.get_capability("hook.ask")()
 """
     person = _Person()
     async with open_session(
-        tools=[probe(write_module, body)],
-        hooks=[{"module": "hooks-lending", "source": write_module("hooks-lending", lending)}],
-        approval=person,
+        tools=[probe(body)], hooks=[entry_of("hooks-lending", lending)], approval=person
     ) as session:
         stolen, asked = await probed(session)
         (module,) = [module for module in session.modules if module.module == "tool-probe"]
@@ -425,9 +390,7 @@ return ToolResult(output=[stolen, await coordinator.get_capability("hook.ask")()
     assert person.requesters == ["hooks-lending"]
 
 
-async def test_nothing_that_is_anothers_is_handed_a_provider_of_approvals(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_nothing_that_is_anothers_is_handed_a_provider_of_approvals(open_session: OpenSession) -> None:
     handed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def on_handed(what: str) -> None:
@@ -459,11 +422,7 @@ coordinator.register_capability(
 return ToolResult(output=True)
 """
     async with open_session(
-        tools=[
-            {"module": "tool-victim", "source": write_module("tool-victim", target_process)},
-            probe(write_module, body),
-        ],
-        approval=_Person(),
+        tools=[entry_of("tool-victim", target_process), probe(body)], approval=_Person()
     ) as session:
         session.coordinator.register_capability("on_handed", on_handed)
         assert await probed(session) is True

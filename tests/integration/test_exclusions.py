@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from integration.command_line import paddock, require_level
-from integration.conftest import OpenSession, WriteModule
+from integration.conftest import OpenSession
+from integration.probe import entry_of
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for what is awaited; hit only by a hang
@@ -65,13 +66,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", ["ns", "bwrap"])
 async def test_an_excluded_file_is_there_and_nothing_opens_it(
-    name: IsolationLevel, project: Path, open_session: OpenSession, write_module: WriteModule
+    name: IsolationLevel, project: Path, open_session: OpenSession
 ) -> None:
-    tool = {
-        "module": "tool-look",
-        "source": write_module("tool-look", _LOOKER),
-        "permissions": {"read": ["!.env", "!./part/keys"], "write": ["."]},
-    }
+    tool = entry_of("tool-look", _LOOKER, permissions={"read": ["!.env", "!./part/keys"], "write": ["."]})
     async with open_session(tools=[tool], isolation=require_level(name)) as session:
         look = session.coordinator.get("tools", "look").execute
 

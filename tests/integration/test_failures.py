@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import tool_code
+from integration.conftest import OpenSession
+from integration.probe import called, entry_of, loop_code, tool_code
 from integration.session_internals import kill
 from paddock.errors import ModuleDiedError
 from paddock.workers.exit_report import ExitReason
@@ -51,22 +50,15 @@ _FRAGILE = """
 """
 
 
-def _fragile(write_module: WriteModule, **limits: Any) -> dict[str, Any]:
-    return {"module": "tool-fragile", "source": write_module("tool-fragile", _FRAGILE), "limits": limits}
+def _fragile(**limits: Any) -> dict[str, Any]:
+    return entry_of("tool-fragile", _FRAGILE, limits=limits)
 
 
-def _order(how: str) -> str:
-    return json.dumps({"tool": "fragile", "input": {"how": how}})
-
-
-async def test_a_tool_that_answers_badly_lives_on_and_one_that_dies_works_again(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(tools=[_fragile(write_module)]) as session:
+async def test_a_tool_that_answers_badly_lives_on_and_one_that_dies_works_again(open_session: OpenSession) -> None:
+    async with open_session(tools=[_fragile()]) as session:
 
         async def call(how: str) -> dict[str, Any]:
-            answer: dict[str, Any] = json.loads(await session.execute(_order(how)))
-            return answer
+            return await called(session, "fragile", how=how)
 
         def restarts() -> int:
             return next(module.restarts for module in session.modules if module.kind == "tool")
@@ -101,13 +93,10 @@ async def test_a_tool_that_answers_badly_lives_on_and_one_that_dies_works_again(
         assert errors == ["ModuleDiedError"] * 3 + ["QuarantinedError"]
 
 
-async def test_a_tool_that_overstays_is_ended_and_named_with_its_limit(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(tools=[_fragile(write_module, runtime_max="300ms")]) as session:
+async def test_a_tool_that_overstays_is_ended_and_named_with_its_limit(open_session: OpenSession) -> None:
+    async with open_session(tools=[_fragile(runtime_max="300ms")]) as session:
         for how in ("hang", "spin"):
-            ended = json.loads(await session.execute(_order(how)))
-            again = json.loads(await session.execute(_order("work")))
+            ended, again = [await called(session, "fragile", how=one) for one in (how, "work")]
             assert ended["error"]["report"]["reason"] == "timeout", how
             assert ended["error"]["report"]["limit"]["name"] == "runtime_max"
             assert again["success"]
@@ -141,17 +130,13 @@ _WAITER = """
 """
 
 
-async def test_tools_that_wait_for_each_other_are_ended_by_call_max(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    source = write_module("tool-waiter", _WAITER)
-    other = {"module": "tool-waiter", "instance_id": "other", "source": source, "config": {"naps": True}}
+async def test_tools_that_wait_for_each_other_are_ended_by_call_max(open_session: OpenSession) -> None:
+    other = entry_of("tool-waiter", _WAITER, instance_id="other", config={"naps": True})
 
     async def held(times: int, **limits: Any) -> dict[str, Any]:
-        waiter = {"module": "tool-waiter", "source": source, "limits": {"runtime_max": "500ms", **limits}}
+        waiter = entry_of("tool-waiter", _WAITER, limits={"runtime_max": "500ms", **limits})
         async with open_session(tools=[{**other, "limits": {"runtime_max": "500ms"}}, waiter]) as session:
-            order = json.dumps({"tool": "waiter", "input": {"times": times}})
-            return json.loads(await session.execute(order))  # type: ignore[no-any-return]
+            return await called(session, "waiter", times=times)
 
     assert (await held(6, call_max="none"))["output"] == "held"  # more than twice the time of one module
     ended = await held(10_000, call_max="1s")
@@ -190,18 +175,13 @@ _READER = tool_code(
 )
 
 
-async def test_a_reader_that_stops_within_a_stream_is_the_one_that_overstays(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_reader_that_stops_within_a_stream_is_the_one_that_overstays(open_session: OpenSession) -> None:
     limits = {"runtime_max": "1s"}
-    tools = [
-        {"module": f"tool-{name}", "source": write_module(f"tool-{name}", code), "limits": limits}
-        for name, code in (("giver", _GIVER), ("reader", _READER))
-    ]
+    tools = [entry_of(f"tool-{name}", code, limits=limits) for name, code in (("giver", _GIVER), ("reader", _READER))]
     async with open_session(tools=tools) as session:
-        read = json.loads(await session.execute(json.dumps({"tool": "reader", "input": {"stops_at": 0}})))
-        ended = json.loads(await session.execute(json.dumps({"tool": "reader", "input": {"stops_at": 3}})))
-        other = json.loads(await session.execute(json.dumps({"tool": "giver"})))
+        read = await called(session, "reader", stops_at=0)
+        ended = await called(session, "reader", stops_at=3)
+        other = await called(session, "giver")
         reports = {module.module: [report.limit for report in module.exit_reports] for module in session.modules}
     assert read["output"] == 200
     assert ended["error"]["report"]["limit"]["name"] == "runtime_max"
@@ -225,7 +205,7 @@ _GUARD = """
 
 
 async def test_a_dead_hook_counts_as_on_failure_says_and_guards_again(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
     rows = {
         "one": ("tool:pre", None, "deny"),
@@ -235,12 +215,12 @@ async def test_a_dead_hook_counts_as_on_failure_says_and_guards_again(
         "five": ("tool:post", "deny", "deny"),
     }
     entries = [
-        {
-            "module": f"hooks-{name}",
-            "source": write_module(f"hooks-{name}", _GUARD),
-            "config": {"event": event, "name": name},
-            **({} if on_failure is None else {"on_failure": on_failure}),
-        }
+        entry_of(
+            f"hooks-{name}",
+            _GUARD,
+            config={"event": event, "name": name},
+            **{} if on_failure is None else {"on_failure": on_failure},
+        )
         for name, (event, on_failure, _) in rows.items()
     ]
     async with open_session(hooks=entries) as session:
@@ -284,27 +264,19 @@ _BRITTLE_PROVIDER = """
 _ASK_PROVIDER = """
     from amplifier_core.llm_errors import ProviderUnavailableError
     from amplifier_core.message_models import ChatRequest, Message
-
-    class Ask:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            request = ChatRequest(messages=[Message(role="user", content=prompt)])
-            try:
-                response = await providers["brittle"].complete(request)
-            except ProviderUnavailableError as error:
-                return f"{type(error).__name__} retryable={error.retryable}"
-            return response.content[0].text
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Ask())
+    request = ChatRequest(messages=[Message(role="user", content=prompt)])
+    try:
+        response = await providers["brittle"].complete(request)
+    except ProviderUnavailableError as error:
+        return f"{type(error).__name__} retryable={error.retryable}"
+    return response.content[0].text
 """
 
 
-async def test_a_provider_that_dies_is_unavailable_for_the_moment_only(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_provider_that_dies_is_unavailable_for_the_moment_only(open_session: OpenSession) -> None:
     async with open_session(
-        orchestrator={"module": "loop-ask", "source": write_module("loop-ask", _ASK_PROVIDER)},
-        providers=[{"module": "provider-brittle", "source": write_module("provider-brittle", _BRITTLE_PROVIDER)}],
+        orchestrator=entry_of("loop-ask", loop_code(_ASK_PROVIDER)),
+        providers=[entry_of("provider-brittle", _BRITTLE_PROVIDER)],
     ) as session:
         assert await session.execute("die") == "ProviderUnavailableError retryable=True"
         assert await session.execute("hello") == "alive"
@@ -344,11 +316,9 @@ _FORGETFUL_CONTEXT = """
 
 
 async def test_a_context_that_dies_comes_back_with_every_message_once(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
-    async with open_session(
-        context={"module": "context-forgetful", "source": write_module("context-forgetful", _FORGETFUL_CONTEXT)}
-    ) as session:
+    async with open_session(context=entry_of("context-forgetful", _FORGETFUL_CONTEXT)) as session:
         context = session.coordinator.get("context")
         told: list[dict[str, str]] = []
 
@@ -369,28 +339,17 @@ async def test_a_context_that_dies_comes_back_with_every_message_once(
 
 
 _DOOMED_LOOP = """
-    import os
-
-    class Doomed:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            if prompt == "die":
-                await context.add_message({
-                    "role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "name": "t", "arguments": {}}],
-                })
-                os._exit(1)
-            return "fine"
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Doomed())
+    if prompt == "die":
+        await context.add_message({
+            "role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "name": "t", "arguments": {}}],
+        })
+        os._exit(1)
+    return "fine"
 """
 
 
-async def test_a_dead_orchestrator_fails_its_turn_and_leaves_no_open_call(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(
-        orchestrator={"module": "loop-doomed", "source": write_module("loop-doomed", _DOOMED_LOOP)}
-    ) as session:
+async def test_a_dead_orchestrator_fails_its_turn_and_leaves_no_open_call(open_session: OpenSession) -> None:
+    async with open_session(orchestrator=entry_of("loop-doomed", loop_code(_DOOMED_LOOP))) as session:
         with pytest.raises(ModuleDiedError, match="exited with code 1"):
             await session.execute("die")
         messages = await session.coordinator.get("context").get_messages()
@@ -407,9 +366,7 @@ _LATE = tool_code(
 )
 
 
-async def test_the_time_a_module_waits_for_the_host_is_not_its_own(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_the_time_a_module_waits_for_the_host_is_not_its_own(open_session: OpenSession) -> None:
     import asyncio
 
     class SlowApproval:
@@ -418,14 +375,7 @@ async def test_the_time_a_module_waits_for_the_host_is_not_its_own(
             return "Allow"
 
     async with open_session(
-        tools=[
-            {
-                "module": "tool-patient",
-                "source": write_module("tool-patient", _LATE),
-                "limits": {"runtime_max": "300ms"},
-            }
-        ],
-        approval=SlowApproval(),
+        tools=[entry_of("tool-patient", _LATE, limits={"runtime_max": "300ms"})], approval=SlowApproval()
     ) as session:
-        answer = json.loads(await session.execute('{"tool": "patient"}'))
+        answer = await called(session, "patient")
     assert answer["output"] == "Allow"

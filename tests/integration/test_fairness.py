@@ -6,54 +6,31 @@ import asyncio
 import time
 from typing import Any
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import tool_code
+from integration.conftest import OpenSession
+from integration.probe import entry_of, probe, tool_code
 from paddock import Session
 
-_BYSTANDER = """
-    from amplifier_core.models import ToolResult
-
-    class Bystander:
-        name = "bystander"
-        description = "answers, and writes shared state when asked to"
-
-        def __init__(self, coordinator):
-            self._coordinator = coordinator
-
-        async def execute(self, input):
-            state = self._coordinator.session_state
-            for number in range(input.get("writes", 0)):
-                state["notes"] = {"number": number, "much": "x" * input["size"]}
-                await self._coordinator.hooks.emit("artifact:write", {"number": number})
-            return ToolResult(output=input.get("writes", 0))
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Bystander(coordinator))
-"""
+_BYSTANDER = tool_code(
+    "bystander",
+    """
+    state = coordinator.session_state
+    for number in range(input.get("writes", 0)):
+        state["notes"] = {"number": number, "much": "x" * input["size"]}
+        await coordinator.hooks.emit("artifact:write", {"number": number})
+    return ToolResult(output=input.get("writes", 0))
+    """,
+)
 
 _BLOCKER = """
-    import asyncio, os, time
-    from amplifier_core.models import ToolResult
-
-    class Blocker:
-        name = "blocker"
-        description = "stops reading for a while"
-
-        def __init__(self, coordinator):
-            self._coordinator = coordinator
-
-        async def execute(self, input):
-            if "path" in input:
-                open(input["path"] + ".begun", "w").close()
-                while not os.path.exists(input["path"]):
-                    time.sleep(0.01)
-            state = self._coordinator.session_state
-            while "path" in input and state.get("notes", {}).get("number") != input["last"]:
-                await asyncio.sleep(0.01)
-            return ToolResult(output=state.get("notes", {}).get("number"))
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Blocker(coordinator))
+    import time
+    if "path" in input:
+        open(input["path"] + ".begun", "w").close()
+        while not os.path.exists(input["path"]):
+            time.sleep(0.01)
+    state = coordinator.session_state
+    while "path" in input and state.get("notes", {}).get("number") != input["last"]:
+        await asyncio.sleep(0.01)
+    return ToolResult(output=state.get("notes", {}).get("number"))
 """
 
 _SLOW_HOOK = """
@@ -96,12 +73,9 @@ def _ended(session: Session) -> dict[str, list[str]]:
 
 
 async def test_a_blocked_module_gets_the_last_state_and_delays_no_writer(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Any
+    open_session: OpenSession, tmp_path: Any
 ) -> None:
-    tools = [
-        {"module": "tool-bystander", "source": write_module("tool-bystander", _BYSTANDER)},
-        {"module": "tool-blocker", "source": write_module("tool-blocker", _BLOCKER)},
-    ]
+    tools = [entry_of("tool-bystander", _BYSTANDER), probe(_BLOCKER, "blocker")]
     gate = tmp_path / "gate"
     async with open_session(tools=tools) as session:
         blocked = asyncio.ensure_future(_asked(session, "blocker", path=str(gate), last=19))
@@ -114,16 +88,9 @@ async def test_a_blocked_module_gets_the_last_state_and_delays_no_writer(
         assert _ended(session) == {}
 
 
-async def test_a_hook_that_takes_long_over_each_of_many_events_is_not_ended(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    hook = {
-        "module": "hooks-slow",
-        "source": write_module("hooks-slow", _SLOW_HOOK),
-        "config": {"seconds": 0.005},
-        "limits": {"runtime_max": "1s"},
-    }
-    tools = [{"module": "tool-bystander", "source": write_module("tool-bystander", _BYSTANDER)}]
+async def test_a_hook_that_takes_long_over_each_of_many_events_is_not_ended(open_session: OpenSession) -> None:
+    hook = entry_of("hooks-slow", _SLOW_HOOK, config={"seconds": 0.005}, limits={"runtime_max": "1s"})
+    tools = [entry_of("tool-bystander", _BYSTANDER)]
     async with open_session(hooks=[hook], tools=tools) as session:
         hooks = session.coordinator.hooks
         events = [hooks.emit("artifact:write", {"number": number}) for number in range(600)]
@@ -134,14 +101,9 @@ async def test_a_hook_that_takes_long_over_each_of_many_events_is_not_ended(
         assert _ended(session) == {}
 
 
-async def test_what_is_printed_beyond_a_rate_is_dropped_and_counted(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_what_is_printed_beyond_a_rate_is_dropped_and_counted(open_session: OpenSession) -> None:
     lines: list[str] = []
-    tools = [
-        {"module": "tool-printer", "source": write_module("tool-printer", _PRINTER)},
-        {"module": "tool-bystander", "source": write_module("tool-bystander", _BYSTANDER)},
-    ]
+    tools = [entry_of("tool-printer", _PRINTER), entry_of("tool-bystander", _BYSTANDER)]
     begun = time.monotonic()
     async with open_session(tools=tools, on_output=lambda module, line: lines.append(line.text)) as session:
         printing = asyncio.ensure_future(_asked(session, "printer", mebibytes=64))

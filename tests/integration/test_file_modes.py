@@ -9,29 +9,17 @@ import pytest
 
 from integration.command_line import paddock, require_level
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock_sandbox.profile import IsolationLevel
 
 _MAKER = """
-    import os
     import subprocess
-
-    from amplifier_core import ToolResult
-
-    class Maker:
-        name = "make"
-        description = "makes files"
-        input_schema = {"type": "object"}
-
-        async def execute(self, input):
-            os.chdir("granted")
-            os.makedirs("made/deep")
-            open("made/file", "w").close()
-            subprocess.run(["sh", "-c", "echo > made/by_shell"], check=True)
-            os.close(os.open("made/secret", os.O_CREAT | os.O_WRONLY, 0o600))
-            return ToolResult(output=oct(os.stat(os.environ["HOME"]).st_mode & 0o777))
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Maker())
+    os.chdir("granted")
+    os.makedirs("made/deep")
+    open("made/file", "w").close()
+    subprocess.run(["sh", "-c", "echo > made/by_shell"], check=True)
+    os.close(os.open("made/secret", os.O_CREAT | os.O_WRONLY, 0o600))
+    return ToolResult(output=oct(os.stat(os.environ["HOME"]).st_mode & 0o777))
 """
 
 
@@ -48,7 +36,7 @@ def test_files_in_granted_folders_have_the_users_umask(
     level: IsolationLevel, mask: int, write_module: WriteModule, tmp_path: Path
 ) -> None:
     require_level(level)
-    source = write_module("tool-maker", _MAKER)
+    source = write_module("tool-maker", tool_code("make", _MAKER))
     folder = tmp_path / "granted"
     folder.mkdir()
     options = ["--allow-write=./granted", "--allow-run=sh", f"--isolation={level}", f"-C{tmp_path}"]

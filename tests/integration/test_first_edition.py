@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from integration.community import contents, listen
-from integration.conftest import OpenSession, WriteModule
+from integration.conftest import OpenSession
+from integration.probe import entry_of
 
 _TOOL = """
     from amplifier_core import ToolResult
@@ -93,11 +94,11 @@ _HOOK = """
 """
 
 
-async def test_a_session_of_older_modules_works(open_session: OpenSession, write_module: WriteModule) -> None:
-    loop = {"module": "loop-once", "source": write_module("loop-once", _LOOP)}
-    context = {"module": "context-notes", "source": write_module("context-notes", _CONTEXT)}
-    tool = {"module": "tool-shout", "source": write_module("tool-shout", _TOOL)}
-    hook = {"module": "hooks-guard", "source": write_module("hooks-guard", _HOOK)}
+async def test_a_session_of_older_modules_works(open_session: OpenSession) -> None:
+    loop = entry_of("loop-once", _LOOP)
+    context = entry_of("context-notes", _CONTEXT)
+    tool = entry_of("tool-shout", _TOOL)
+    hook = entry_of("hooks-guard", _HOOK)
     async with open_session(orchestrator=loop, context=context, tools=[tool], hooks=[hook]) as session:
         done = listen(session, "tool:post")
         assert await session.execute("yes no") == "word"

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
+from integration.conftest import OpenSession
+from integration.probe import Code, called, entry_of
 from integration.raw_wire import RAW_WIRE
 from integration.session_internals import runtime_of
 from paddock import Session
@@ -84,11 +85,10 @@ def _order(**input: Any) -> str:
 
 
 async def test_everything_else_gets_its_turn_while_a_module_says_much_at_once(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel, "_STRETCH", 0.0)
-    source = write_module("tool-flooder", _FLOODER)
-    async with open_session(tools=[{"module": "tool-flooder", "source": source}]) as session:
+    async with open_session(tools=[entry_of("tool-flooder", _FLOODER)]) as session:
         state = session.coordinator.session_state
         flood = asyncio.ensure_future(session.execute(_order(act="patches", times=5000, size=1, stays=False)))
         seen = set()
@@ -123,19 +123,19 @@ _EVER_MORE = {"patches": (2000, 2000), "lists": (2000, 0), "events": (20, 10_000
 
 @pytest.mark.slow
 async def test_a_module_that_has_the_host_do_ever_more_waits_for_it(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosted_module, "ModuleRateLimits", _LessPatient)
     flooders = [
         {
             "module": f"tool-{act}",
-            "source": write_module(f"tool-{act}", _FLOODER.replace('"flooder"', f'"{act}"')),
+            "source": Code(_FLOODER.replace('"flooder"', f'"{act}"')),
             "limits": {"runtime_max": "6s"},  # waited out, and enough for a flood to begin on a busy machine
         }
         for act in _EVER_MORE
     ]
     heard: list[Any] = []
-    async with open_session(tools=[*flooders, *_neighbours(write_module, "honest")]) as session:
+    async with open_session(tools=[*flooders, *_neighbours("honest")]) as session:
         session.coordinator.hooks.register("news", lambda event, data: heard.append(data["much"]))
         for number in range(50):
             session.coordinator.hooks.register(f"event {number}", lambda event, data: None)
@@ -223,15 +223,8 @@ _REDACTOR = """
 """
 
 
-def _neighbours(write_module: WriteModule, *names: str) -> list[dict[str, Any]]:
-    return [
-        {"module": f"tool-{name}", "source": write_module(f"tool-{name}", _NEIGHBOUR.replace("NAME", name))}
-        for name in names
-    ]
-
-
-async def _asked(session: Session, tool: str, **input: Any) -> Any:
-    return json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))
+def _neighbours(*names: str) -> list[dict[str, Any]]:
+    return [entry_of(f"tool-{name}", _NEIGHBOUR.replace("NAME", name)) for name in names]
 
 
 def _ended(session: Session) -> dict[str, str]:
@@ -244,51 +237,51 @@ def _behind(session: Session) -> set[str]:
     return {module.name for module in runtime_of(session).modules.all if module.peer.admission.is_behind}
 
 
-async def test_after_a_contributor_without_room_its_module_is_not_asked(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+async def test_after_a_contributor_without_room_its_module_is_notcalled(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gathering, "_OF_ONE", 600_000)
-    async with open_session(tools=_neighbours(write_module, "honest", "hostile")) as session:
-        await _asked(session, "honest", act="offer")
-        await _asked(session, "hostile", act="contribute another's", whose="honest.listing", times=200)
-        await _asked(session, "honest", act="contribute", times=1, size=2000)
-        answered = (await _asked(session, "honest", act="collect", times=1))["output"]
-        asked = (await _asked(session, "honest", act="asked"))["output"]
+    async with open_session(tools=_neighbours("honest", "hostile")) as session:
+        await called(session, "honest", act="offer")
+        await called(session, "hostile", act="contribute another's", whose="honest.listing", times=200)
+        await called(session, "honest", act="contribute", times=1, size=2000)
+        answered = (await called(session, "honest", act="collect", times=1))["output"]
+        asked = (await called(session, "honest", act="asked"))["output"]
         assert 2 <= asked < 20
         assert answered == [2000] * asked  # the last of which is the honest one's own: it has a share of its own
         assert _ended(session) == {}
 
 
 async def test_who_answers_does_not_pay_and_who_asks_waits(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
     others = ("one", "two", "three", "four")
-    async with open_session(tools=_neighbours(write_module, "asking", *others)) as session:
+    async with open_session(tools=_neighbours("asking", *others)) as session:
         for name in others:
-            await _asked(session, name, act="contribute", times=1, size=8000)
+            await called(session, name, act="contribute", times=1, size=8000)
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        assert (await _asked(session, "asking", act="collect", times=4))["output"] == [8000] * 4
+        assert (await called(session, "asking", act="collect", times=4))["output"] == [8000] * 4
         assert loop.time() - begun > 2.0, "128 000 values at 25 000 a second, but for the first 50 000"
-        assert (await _asked(session, "one", act="collect", times=1))["output"] == [8000] * 4
+        assert (await called(session, "one", act="collect", times=1))["output"] == [8000] * 4
         assert _behind(session) == set()
         assert _ended(session) == {}
 
 
 async def test_handlers_that_answer_with_much_pay_nothing_and_are_not_ended(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosted_module, "ModuleRateLimits", _Impatient)
-    hooks = [{"module": "hooks-redactor", "source": write_module("hooks-redactor", _REDACTOR)}]
-    async with open_session(tools=_neighbours(write_module, "one", "two"), hooks=hooks) as session:
+    hooks = [entry_of("hooks-redactor", _REDACTOR)]
+    async with open_session(tools=_neighbours("one", "two"), hooks=hooks) as session:
         for name in ("one", "two"):
-            assert (await _asked(session, name, act="emit", times=1, size=10_000))["success"]
+            assert (await called(session, name, act="emit", times=1, size=10_000))["success"]
         assert _behind(session) == set()
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        assert (await _asked(session, "one", act="emit", times=10, size=10_000))["success"]  # who sends it waits
+        assert (await called(session, "one", act="emit", times=10, size=10_000))["success"]  # who sends it waits
         assert loop.time() - begun > 1.5, "as above"
-        assert (await _asked(session, "two", act="emit", times=1, size=10, add=30_000))["success"]
+        assert (await called(session, "two", act="emit", times=1, size=10, add=30_000))["success"]
         assert _behind(session) <= {"tool-one"}
         assert _ended(session) == {}

@@ -20,7 +20,6 @@ _SECONDS = 60  # for one session; hit only by a hang
 _READER = tool_code(
     "read",
     """
-    import os
     try:
         with open(input["path"]) as file:
             return ToolResult(output=file.read())

@@ -28,7 +28,6 @@ _SECONDS = 60  # for what is awaited; hit only by a hang
 _WRITER = tool_code(
     "write",
     """
-    import os
     path = input.get("append") or input.get("make") or os._exit(3)
     try:
         if "make" in input:

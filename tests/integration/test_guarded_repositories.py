@@ -15,8 +15,8 @@ import anyio
 import pytest
 
 from integration.command_line import paddock
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import tool_code
+from integration.conftest import OpenSession
+from integration.probe import entry_of, probe, tool_code
 from paddock import Session
 
 _SECONDS = 60  # for what is awaited; hit only by a hang
@@ -24,7 +24,6 @@ _SECONDS = 60  # for what is awaited; hit only by a hang
 _WRITER = tool_code(
     "write",
     """
-    import os
     told = {}
     for path in input.get("plant", []):
         os.makedirs(path)
@@ -46,13 +45,9 @@ def _git(*arguments: str) -> None:
     subprocess.run(["git", *arguments], check=True, timeout=60, capture_output=True)
 
 
-def _writes(write_module: WriteModule, work: Path) -> dict[str, Any]:
+def _writes(work: Path) -> dict[str, Any]:
     """Return the entry of a tool that may write in `work`."""
-    return {
-        "module": "tool-write",
-        "source": write_module("tool-write", _WRITER),
-        "permissions": {"write": [str(work)]},
-    }
+    return entry_of("tool-write", _WRITER, permissions={"write": [str(work)]})
 
 
 _Places = tuple[list[Path], list[Path]]  # those that stay as they are, and those that are open to a module
@@ -119,7 +114,7 @@ def _in_and_out_of_the_tables(work: Path, home: Path) -> _Places:
 
 
 async def test_what_other_programs_run_is_read_only_and_all_else_is_open(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In repositories at any depth, where their settings and the user's point, and in folders of other programs."""
     work, config, home = tmp_path / "work", tmp_path / "config", tmp_path / "work/home"
@@ -132,7 +127,7 @@ async def test_what_other_programs_run_is_read_only_and_all_else_is_open(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
     monkeypatch.setenv("HOME", str(home))
     kept, open_to_it = ([path for ground in grounds for path in ground[part]] for part in (0, 1))
-    async with open_session(tools=[_writes(write_module, work)]) as session:
+    async with open_session(tools=[_writes(work)]) as session:
         result = await session.coordinator.get("tools", "write").execute({"paths": [*map(str, [*kept, *open_to_it])]})
     told = result.output
     assert {path: told[path] for path in map(str, kept) if told[path] != "Read-only file system"} == {}
@@ -140,32 +135,17 @@ async def test_what_other_programs_run_is_read_only_and_all_else_is_open(
 
 
 _SPAWNER = """
-    import json
-    from amplifier_core.models import ToolResult
-
-    class Spawn:
-        name = "spawn"
-        description = "has an agent do what it is told"
-
-        def __init__(self, coordinator):
-            self._coordinator = coordinator
-
-        async def execute(self, input):
-            ours = self._coordinator
-            spawn = ours.get_capability("session.spawn")
-            asked = dict(agent_configs=ours.config["agents"], parent_session=ours.session)
-            result = await spawn(agent_name="helper", instruction=json.dumps(input["order"]), **asked)
-            return ToolResult(output=json.loads(result["output"])["output"])
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Spawn(coordinator))
+    spawn = coordinator.get_capability("session.spawn")
+    asked = dict(agent_configs=coordinator.config["agents"], parent_session=coordinator.session)
+    result = await spawn(agent_name="helper", instruction=json.dumps(input["order"]), **asked)
+    return ToolResult(output=json.loads(result["output"])["output"])
 """
 _DECOYS = 90  # more than are guarded of one module's: each is a mount, and so is its folder
 
 
 @pytest.mark.exhaustive  # those of the same session do not either
 async def test_decoys_of_an_earlier_session_take_no_place_from_older_ones(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+    tmp_path: Path, open_session: OpenSession
 ) -> None:
     """Nor does what looks like git's own folder around a repository hide that."""
     work = tmp_path / "work"
@@ -181,7 +161,7 @@ async def test_decoys_of_an_earlier_session_take_no_place_from_older_ones(
     for planted in (decoys, []):
         said.clear()
         async with open_session(
-            tools=[_writes(write_module, work)],
+            tools=[_writes(work)],
             on_confined=lambda confined: said.extend(line for _, one in confined for line in one.remarks()),
         ) as session:
             write = session.coordinator.get("tools", "write")
@@ -192,19 +172,13 @@ async def test_decoys_of_an_earlier_session_take_no_place_from_older_ones(
     assert "only 79 places that other programs run are kept as they are, 14 are not:" in said
 
 
-async def test_decoys_of_a_session_take_no_place_from_what_it_found(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_decoys_of_a_session_take_no_place_from_what_it_found(tmp_path: Path, open_session: OpenSession) -> None:
     work = tmp_path / "work"
     for number in range(_DECOYS):
         (work / f"old{number}").mkdir(parents=True)
     git = _repository(work / "deep/er/app")
-    write = _writes(write_module, work)
-    spawn = {
-        "module": "tool-spawn",
-        "source": write_module("tool-spawn", _SPAWNER),
-        "permissions": {"call": ["spawn"]},
-    }
+    write = _writes(work)
+    spawn = probe(_SPAWNER, "spawn", permissions={"call": ["spawn"]})
     # With a network of its own, each of its workers is shut in afresh.
     own = {**write, "permissions": {"write": [str(work)], "net": ["example.com"]}}
     agents = {"helper": {"description": "helps", "instruction": "help", "tools": [own]}}
@@ -242,12 +216,8 @@ def _denials_of(session: Session, module: str) -> tuple[Mapping[str, object], ..
     return status.denials
 
 
-def _runs_git(write_module: WriteModule, write: list[str]) -> dict[str, object]:
-    return {
-        "module": "tool-git",
-        "source": write_module("tool-git", _RUNS_GIT),
-        "permissions": {"write": write, "run": ["git", "sh"]},
-    }
+def _runs_git(write: list[str]) -> dict[str, object]:
+    return entry_of("tool-git", _RUNS_GIT, permissions={"write": write, "run": ["git", "sh"]})
 
 
 def test_no_unaccepted_plan_opens_what_runs_by_another_name(tmp_path: Path) -> None:
@@ -270,9 +240,7 @@ def test_no_unaccepted_plan_opens_what_runs_by_another_name(tmp_path: Path) -> N
     assert "conf/envrc: your shell, when it enters the folder, may run its code" in " ".join(shown.stderr.split())
 
 
-async def test_a_refused_commit_names_the_grant_that_allows_it(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_refused_commit_names_the_grant_that_allows_it(tmp_path: Path, open_session: OpenSession) -> None:
     """While status, diff and log work in a repository that may only be read."""
     work = tmp_path / "work"
     repositories = [work / "one", work / "two"]
@@ -284,7 +252,7 @@ async def test_a_refused_commit_names_the_grant_that_allows_it(
         f"true && git -C {two} {' '.join(_ME)} commit -am two",
     ]
     index = (work / "one/.git/index").read_bytes()
-    async with open_session(tools=[_runs_git(write_module, ["."])]) as session:
+    async with open_session(tools=[_runs_git(["."])]) as session:
         tool = session.coordinator.get("tools", "git")
         for repository in repositories:
             (repository / "file").write_text("two\n")
@@ -308,7 +276,7 @@ async def test_a_refused_commit_names_the_grant_that_allows_it(
     for denial, name in zip(denials, ("one", "two"), strict=True):
         assert f'{{write: [".", "./{name}/.git"], run: ["git", "sh"]}}' in str(denial["grant"])
         assert "your next git command may run" in str(denial["reason"])
-    async with open_session(tools=[_runs_git(write_module, [".", "./one/.git", "./two/.git"])]) as session:
+    async with open_session(tools=[_runs_git([".", "./one/.git", "./two/.git"])]) as session:
         for commit in commits:
             made = await session.coordinator.get("tools", "git").execute({"command": commit})
             assert made.success, made.output

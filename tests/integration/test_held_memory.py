@@ -11,7 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
+from integration.conftest import OpenSession
+from integration.probe import called, entry_of, loop_code
 from integration.raw_wire import RAW_WIRE
 from integration.session_internals import kill, runtime_of
 from paddock import Session
@@ -94,16 +95,8 @@ _CONTEXT = """
 """
 
 
-async def _call(session: Session, tool: str, **order: Any) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(await session.execute(json.dumps({"tool": tool, "input": order})))
-    return told
-
-
-def _talkers(write_module: WriteModule, *names: str) -> list[dict[str, Any]]:
-    return [
-        {"module": f"hooks-{name}", "source": write_module(f"hooks-{name}", _TALKER.format(name=name))}
-        for name in names
-    ]
+def _talkers(*names: str) -> list[dict[str, Any]]:
+    return [entry_of(f"hooks-{name}", _TALKER.format(name=name)) for name in names]
 
 
 def _message(size: int) -> dict[str, Any]:
@@ -113,28 +106,23 @@ def _message(size: int) -> dict[str, Any]:
 # --- what is said in a conversation
 
 
-async def test_a_result_too_large_for_the_conversation_fails_alone(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    source = write_module("tool-talker", _TALKER.format(name="talker"))
-    async with open_session(tools=[{"module": "tool-talker", "source": source}]) as session:
+async def test_a_result_too_large_for_the_conversation_fails_alone(open_session: OpenSession) -> None:
+    async with open_session(tools=[entry_of("tool-talker", _TALKER.format(name="talker"))]) as session:
         for order in ({"size": 3 * _MIB}, {"act": "raise", "size": 3 * _MIB}):
-            answer = await _call(session, "talker", **order)
+            answer = await called(session, "talker", **order)
             assert answer["success"] is False
             assert len(json.dumps(answer)) < 40_000  # a message, and the end of a traceback
-        answer = await _call(session, "talker", size=3 * _MIB)
+        answer = await called(session, "talker", size=3 * _MIB)
         assert answer["error"]["type"] == "OverLimitError"
         assert "`tool-talker` answered with 3 MiB" in answer["error"]["message"]
-        assert len((await _call(session, "talker", size=_MIB))["output"]) == _MIB
+        assert len((await called(session, "talker", size=_MIB))["output"]) == _MIB
         (context, tool) = (module for module in session.modules if module.module in ("context-simple", "tool-talker"))
         assert (context.restarts, tool.restarts) == (0, 0)
 
 
 @pytest.mark.exhaustive
-async def test_a_large_conversation_reaches_a_fresh_context_in_parts(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    entry = {"module": "context-x", "source": write_module("context-x", _CONTEXT)}
+async def test_a_large_conversation_reaches_a_fresh_context_in_parts(open_session: OpenSession) -> None:
+    entry = entry_of("context-x", _CONTEXT)
     async with open_session(context=entry) as session:
         context = session.coordinator.get("context")
         sizes = [3 * _MIB + number for number in range(6)]
@@ -153,13 +141,11 @@ async def test_a_large_conversation_reaches_a_fresh_context_in_parts(
 
 @pytest.mark.exhaustive("values")
 @pytest.mark.parametrize("held", ['["x" * 3_000_000] * 6', "[[0] * 100_000] * 3"], ids=["bytes", "values"])
-async def test_a_context_that_returns_with_too_much_is_left_as_it_is(
-    held: str, open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_context_that_returns_with_too_much_is_left_as_it_is(held: str, open_session: OpenSession) -> None:
     keeper = _CONTEXT.replace(
         "self.held, self.told = [], []", f"self.held, self.told = [dict(content=c) for c in {held}], []"
     )
-    entry = {"module": "context-x", "source": write_module("context-x", keeper)}
+    entry = entry_of("context-x", keeper)
     async with open_session(context=entry) as session:
         context = session.coordinator.get("context")
         sizes, _ = await context.get_messages_for_request()
@@ -169,26 +155,19 @@ async def test_a_context_that_returns_with_too_much_is_left_as_it_is(
             assert await context.get_messages_for_request() == [[*sizes, 1], [1]]
 
 
-async def test_a_message_beyond_the_contexts_room_is_refused(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_message_beyond_the_contexts_room_is_refused(open_session: OpenSession) -> None:
     loop = """
-        class Loop:
-            async def execute(self, prompt, context, **kwargs):
-                said = 0
-                try:
-                    for _ in range(int(prompt)):
-                        await context.add_message({"role": "user", "content": "x" * 6_000_000})
-                        said += 1
-                except Exception as error:
-                    return f"{said} {type(error).__name__}: {error}"
-                return str(said)
-
-        async def mount(coordinator, config):
-            await coordinator.mount("orchestrator", Loop())
+        said = 0
+        try:
+            for _ in range(int(prompt)):
+                await context.add_message({"role": "user", "content": "x" * 6_000_000})
+                said += 1
+        except Exception as error:
+            return f"{said} {type(error).__name__}: {error}"
+        return str(said)
     """
-    orchestrator = {"module": "loop-x", "source": write_module("loop-x", loop)}
-    entry = {"module": "context-x", "source": write_module("context-x", _CONTEXT)}
+    orchestrator = entry_of("loop-x", loop_code(loop))
+    entry = entry_of("context-x", _CONTEXT)
     async with open_session(context=entry, orchestrator=orchestrator) as session:
         assert await session.execute("1") == "1"
         answer = await session.execute("40")
@@ -243,13 +222,13 @@ async def _answers_again(session: Session) -> None:
 @pytest.mark.exhaustive("[1]", "1")
 @pytest.mark.parametrize("per_reply", [1, 40])
 async def test_results_that_fill_the_conversation_leave_room_for_turns(
-    per_reply: int, open_session: OpenSession, write_module: WriteModule
+    per_reply: int, open_session: OpenSession
 ) -> None:
     side_by_side = per_reply > 1
     code = _TALKER.format(name="filler") if side_by_side else _ESCAPED
     calls = [{"name": "filler", "arguments": {"size": 480_000} if side_by_side else {}}] * per_reply
     async with open_session(
-        tools=[{"module": "tool-filler", "source": write_module("tool-filler", code)}],
+        tools=[entry_of("tool-filler", code)],
         orchestrator={"module": "loop-basic", "config": {"max_iterations": 60}},
         context={"module": "context-simple", "limits": {"memory_max": "128M"}},
         providers=[_scripted(*[calls] * (40 // per_reply))],
@@ -270,26 +249,22 @@ async def test_results_that_fill_the_conversation_leave_room_for_turns(
 # --- what is gathered
 
 
-async def test_what_one_modules_contributors_answer_leaves_room_for_the_others(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(hooks=_talkers(write_module, "greedy", "plain")) as session:
-        await _call(session, "greedy", act="contribute", size=3 * _MIB, times=12)
-        await _call(session, "plain", act="contribute", size=100_000, times=3)
-        assert (await _call(session, "plain", act="collect"))["output"] == [3 * _MIB, *[100_000] * 3]
+async def test_what_one_modules_contributors_answer_leaves_room_for_the_others(open_session: OpenSession) -> None:
+    async with open_session(hooks=_talkers("greedy", "plain")) as session:
+        await called(session, "greedy", act="contribute", size=3 * _MIB, times=12)
+        await called(session, "plain", act="contribute", size=100_000, times=3)
+        assert (await called(session, "plain", act="collect"))["output"] == [3 * _MIB, *[100_000] * 3]
         assert [len(one) for one in await session.coordinator.collect_contributions("channel")][1:] == [100_000] * 3
 
 
-async def test_what_one_modules_handlers_answer_leaves_room_for_the_others(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(hooks=_talkers(write_module, "greedy", "plain")) as session:
+async def test_what_one_modules_handlers_answer_leaves_room_for_the_others(open_session: OpenSession) -> None:
+    async with open_session(hooks=_talkers("greedy", "plain")) as session:
         for name, size, times in (("greedy", 3 * _MIB, 12), ("plain", 100_000, 3)):
             for event, action in (("x:modified", "modify"), ("x:injected", "inject_context")):
-                await _call(session, name, act="hear", event=event, action=action, size=size, times=times)
-        told = await _call(session, "plain", act="emit and collect", event="x:modified")
+                await called(session, name, act="hear", event=event, action=action, size=size, times=times)
+        told = await called(session, "plain", act="emit and collect", event="x:modified")
         assert told["output"] == [3 * _MIB, *[100_000] * 3]
-        assert (await _call(session, "plain", act="emit", event="x:injected"))["output"] == 4
+        assert (await called(session, "plain", act="emit", event="x:injected"))["output"] == 4
 
 
 # --- what stands open
@@ -344,16 +319,13 @@ _OPENER = (
 )
 
 
-async def test_a_module_whose_open_requests_hold_too_much_is_ended_for_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    source = write_module("hooks-opener", _OPENER)
-    async with open_session(hooks=[{"module": "hooks-opener", "source": source}]) as session:
+async def test_a_module_whose_open_requests_hold_too_much_is_ended_for_it(open_session: OpenSession) -> None:
+    async with open_session(hooks=[entry_of("hooks-opener", _OPENER)]) as session:
         for _ in range(3):  # what was answered is held no more
-            answer = await _call(session, "opener", times=8, size=_MIB)
+            answer = await called(session, "opener", times=8, size=_MIB)
             assert answer["output"] == 8 * _MIB
         before = psutil.Process().memory_info().rss
-        answer = await _call(session, "opener", times=100, size=3 * _MIB, raw=True)
+        answer = await called(session, "opener", times=100, size=3 * _MIB, raw=True)
         assert answer["success"] is False
         (opener,) = (module for module in session.modules if module.module == "hooks-opener")
         (report,) = opener.exit_reports

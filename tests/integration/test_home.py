@@ -9,21 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
-from integration.probe import tool_code
-from paddock.session.tool_call import ToolCallSession
+from integration.probe import call_once, tool_code
 from paddock_sandbox.profile import IsolationLevel
 
-_SECONDS = 60
 _DIARY = tool_code(
     "diary",
     """
-    import os
-    from pathlib import Path
     diary = Path.home() / ".diary" / "entries.txt"
     diary.parent.mkdir(exist_ok=True)
     with diary.open("a") as file:
@@ -45,23 +40,13 @@ def home() -> Iterator[Path]:
     """A user's home; not below /tmp, of which modules have one of their own."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="paddock-test-") as folder:
         home = Path(os.path.realpath(folder))
-        for name in ("project", ".diary", ".ssh"):
+        for name in ("work", ".diary", ".ssh"):
             (home / name).mkdir()
         yield home
 
 
 async def note(source: str, home: Path, level: IsolationLevel, text: str, **permissions: Any) -> dict[str, Any]:
-    call = ToolCallSession(
-        source,
-        "diary",
-        {"note": text},
-        permissions=permissions,
-        isolation=level,
-        working_dir=home / "project",
-        environ={**os.environ, "HOME": str(home)},
-    )
-    with anyio.fail_after(_SECONDS):
-        outcome = await call.run()
+    outcome = await call_once(source, "diary", {"note": text}, home=home, permissions=permissions, isolation=level)
     assert outcome.result.success, outcome.result.error
     output: dict[str, Any] = json.loads(json.dumps(outcome.result.output))
     return output

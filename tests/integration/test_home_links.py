@@ -11,18 +11,16 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock import Session
 from paddock.errors import PlanError
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60
 _LINKS = (".cache", ".config", ".local")
-_EXCHANGE = """
-    import os
-    from pathlib import Path
-
-    from amplifier_core.models import ToolResult
-
+_EXCHANGE = tool_code(
+    "exchange",
+    """
     def exchange(link):
         told = []
         for act in (
@@ -38,23 +36,21 @@ _EXCHANGE = """
                 told.append(error.strerror)
         return told
 
-    class Exchange:
-        name = "exchange"
-        description = "keeps a note at home, and puts links of its own in the place of others"
+    note = Path.home() / "note"
+    note.write_text(f"{note.read_text() if note.exists() else ''}x")
+    told = {}
+    for link in input.get("links", []):
+        os.symlink("/nowhere", os.path.dirname(link) + "/mine")
+        told[link] = exchange(link)
+        os.unlink(os.path.dirname(link) + "/mine")
+    return ToolResult(output={"note": note.read_text(), **told})
+    """,
+)
 
-        async def execute(self, input):
-            note = Path.home() / "note"
-            note.write_text(f"{note.read_text() if note.exists() else ''}x")
-            told = {}
-            for link in input.get("links", []):
-                os.symlink("/nowhere", os.path.dirname(link) + "/mine")
-                told[link] = exchange(link)
-                os.unlink(os.path.dirname(link) + "/mine")
-            return ToolResult(output={"note": note.read_text(), **told})
 
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Exchange())
-"""
+@pytest.fixture
+def source(write_module: WriteModule) -> str:
+    return write_module("tool-exchange", _EXCHANGE)
 
 
 @pytest.fixture
@@ -79,11 +75,8 @@ def _session(source: str, home: Path, level: IsolationLevel, **entry: Any) -> Se
 
 @pytest.mark.exhaustive("landlock")
 @pytest.mark.parametrize("level", ["ns", "bwrap", "landlock"])
-async def test_modules_start_and_keep_their_homes(
-    level: IsolationLevel, write_module: WriteModule, linked: Path
-) -> None:
+async def test_modules_start_and_keep_their_homes(level: IsolationLevel, source: str, linked: Path) -> None:
     """Their code and their kept homes lie behind the links, under the one real path of each."""
-    source = write_module("tool-exchange", _EXCHANGE)
     for note in ("x", "xx"):
         with anyio.fail_after(_SECONDS):
             async with _session(source, linked, require_level(level)) as session:
@@ -94,9 +87,8 @@ async def test_modules_start_and_keep_their_homes(
 
 @pytest.mark.parametrize("level", ["ns", "bwrap"])
 async def test_no_module_exchanges_a_link_to_what_the_next_run_trusts(
-    level: IsolationLevel, write_module: WriteModule, linked: Path
+    level: IsolationLevel, source: str, linked: Path
 ) -> None:
-    source = write_module("tool-exchange", _EXCHANGE)
     links = [str(linked / name) for name in _LINKS]
     with anyio.fail_after(_SECONDS):
         async with _session(source, linked, require_level(level), permissions={"write": [str(linked)]}) as session:
@@ -108,10 +100,7 @@ async def test_no_module_exchanges_a_link_to_what_the_next_run_trusts(
     os.rename(links[0], links[0] + ".old")  # which anybody else of the user's may
 
 
-async def test_a_level_without_mounts_refuses_to_open_a_folder_around_one(
-    write_module: WriteModule, linked: Path
-) -> None:
-    source = write_module("tool-exchange", _EXCHANGE)
+async def test_a_level_without_mounts_refuses_to_open_a_folder_around_one(source: str, linked: Path) -> None:
     (linked / "beside").mkdir()
     (linked / "beside/cache").symlink_to("../elsewhere/.cache")
     (linked / ".cache").unlink()

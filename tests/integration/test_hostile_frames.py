@@ -6,11 +6,10 @@ runtime would.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
+from integration.conftest import OpenSession
+from integration.probe import called, entry_of, probed
 from paddock.errors import ModuleDiedError
 
 _LIAR = """
@@ -142,45 +141,31 @@ _MISFIT = """
 """
 
 
-async def test_what_means_nothing_costs_a_module_that_call_and_no_state(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    entry = {"module": "tool-misfit", "source": write_module("tool-misfit", _MISFIT)}
+async def test_what_means_nothing_costs_a_module_that_call_and_no_state(open_session: OpenSession) -> None:
+    entry = entry_of("tool-misfit", _MISFIT)
     async with open_session(tools=[entry]) as session:
-        asked = json.dumps({"tool": "misfit"})
-        assert json.loads(await session.execute(asked))["output"] == [1, 3]
+        assert await probed(session, "misfit") == [1, 3]
         with pytest.raises(ValueError, match=r"no class accepts: ToolResult\.error"):
-            await session.execute(json.dumps({"tool": "misfit", "input": {"answer": True}}))
-        assert json.loads(await session.execute(asked))["output"] == [3, 3]
+            await called(session, "misfit", answer=True)
+        assert await probed(session, "misfit") == [3, 3]
         (tool,) = [module for module in session.modules if module.kind == "tool"]
     assert [denial["target"] for denial in tool.denials] == ["a notification SET_ATTRIBUTE"]
     assert not tool.exit_reports
 
 
-async def test_an_answer_that_is_no_value_ends_the_module_that_gave_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(
-        orchestrator={"module": "loop-garbler", "source": write_module("loop-garbler", _GARBLER)}
-    ) as session:
+async def test_an_answer_that_is_no_value_ends_the_module_that_gave_it(open_session: OpenSession) -> None:
+    async with open_session(orchestrator=entry_of("loop-garbler", _GARBLER)) as session:
         with pytest.raises(ModuleDiedError, match="breaking the protocol"):
             await session.execute("garble")
         assert await session.execute("again") == "fine"
 
 
-async def test_a_worker_that_breaks_the_protocol_is_ended_alone(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    source = write_module("tool-liar", _LIAR)
+async def test_a_worker_that_breaks_the_protocol_is_ended_alone(open_session: OpenSession) -> None:
     liars = {lie: f"liar-{number}" for number, lie in enumerate(_LIES)}
-    tools = [
-        {"module": "tool-liar", "instance_id": liar, "source": source, "config": {"name": liar}}
-        for liar in liars.values()
-    ]
+    tools = [entry_of("tool-liar", _LIAR, instance_id=liar, config={"name": liar}) for liar in liars.values()]
     async with open_session(tools=tools) as session:
         for lie, liar in liars.items():
-            ended = json.loads(await session.execute(json.dumps({"tool": liar, "input": {"lie": lie}})))
-            after = json.loads(await session.execute(json.dumps({"tool": liar})))
+            ended, after = await called(session, liar, lie=lie), await called(session, liar)
             assert not ended["success"], lie
             assert after == {"success": True, "output": "honest", "error": None}, lie
         statuses = [module for module in session.modules if module.kind == "tool"]

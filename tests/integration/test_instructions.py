@@ -11,6 +11,7 @@ import pytest
 from integration.agents import LOOP
 from integration.command_line import paddock
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock import Session
 from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock.errors import PlanError, PolicyRefusedError
@@ -92,23 +93,10 @@ async def test_a_strangers_text_has_the_model_told_only_what_the_plan_may_read(w
 
 
 _RESOLVING = """
-    from amplifier_core.models import ToolResult
-
-    class Resolving:
-        name = description = "resolving"
-        input_schema = {"type": "object"}
-
-        def __init__(self, coordinator):
-            self._coordinator = coordinator
-
-        async def execute(self, input):
-            resolver = self._coordinator.get_capability("mention_resolver")
-            found = [resolver.resolve(one) for one in input["mentions"]]
-            named = [None if one is None else type(one).__name__ + " " + str(one) for one in found]
-            return ToolResult(success=True, output=[*named, hasattr(resolver, "_files"), hasattr(resolver, "place_of")])
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Resolving(coordinator))
+    resolver = coordinator.get_capability("mention_resolver")
+    found = [resolver.resolve(one) for one in input["mentions"]]
+    named = [None if one is None else type(one).__name__ + " " + str(one) for one in found]
+    return ToolResult(success=True, output=[*named, hasattr(resolver, "_files"), hasattr(resolver, "place_of")])
 """
 
 
@@ -116,7 +104,7 @@ async def test_a_module_resolves_what_a_text_of_the_folder_may_mention(work: Pat
     told = plan("Be brief.")
     told["tools"] = [
         {"module": "tool-filesystem", "permissions": {"read": ["./style.md"]}},
-        {"module": "tool-resolving", "source": write_module("tool-resolving", _RESOLVING)},
+        {"module": "tool-resolving", "source": write_module("tool-resolving", tool_code("resolving", _RESOLVING))},
     ]
     away = ["@AGENTS.md", "@no.md", "@../key.md", f"@{work.parent}/key.md", "@~/key.md", "@link.md", "@.", "\0", ""]
     async with Session(told, working_dir=work, trust_plan=True) as session:

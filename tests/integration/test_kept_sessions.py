@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
-from integration.probe import tool_code
+from integration.probe import entry_of, probed, tool_code
 from integration.session_internals import runtime_of
 from paddock import PaddockError, Policy
 from paddock.cli.sessions_command import sessions
@@ -35,12 +35,12 @@ _MARKING = tool_code(
 )
 
 
-def _ground(tmp_path: Path, write_module: WriteModule, answers: list[Any]) -> dict[str, Any]:
+def _ground(tmp_path: Path, answers: list[Any]) -> dict[str, Any]:
     """Return a plan whose loop is a real one, and whose model gives these answers."""
     return {
         "orchestrator": {"module": "loop-basic", "permissions": {}},
         "providers": [{"module": "provider-mock", "config": {"responses": answers}, "permissions": {}}],
-        "tools": [{"module": "tool-mark", "source": write_module("tool-mark", _MARKING)}],
+        "tools": [entry_of("tool-mark", _MARKING)],
         "journal": Journals(tmp_path / "journals"),
     }
 
@@ -53,13 +53,12 @@ def _mark(folder: Path) -> dict[str, object]:
 async def test_a_journal_without_room_is_told_or_ends_the_turn(
     required: bool,
     tmp_path: Path,
-    write_module: WriteModule,
     open_session: OpenSession,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     policy = Policy.parse(f"[journal]\nrequired = {str(required).lower()}")
-    ground = _ground(tmp_path, write_module, ["one", _mark(tmp_path), "three", "four"])
+    ground = _ground(tmp_path, ["one", _mark(tmp_path), "three", "four"])
     async with open_session(**ground, policy=policy) as session:
         await session.execute("first")
         assert session.journal is not None
@@ -85,7 +84,6 @@ async def test_a_journal_without_room_is_told_or_ends_the_turn(
 async def test_a_tool_hears_of_a_call_that_is_on_the_disk(
     durability: str,
     tmp_path: Path,
-    write_module: WriteModule,
     open_session: OpenSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -101,7 +99,7 @@ async def test_a_tool_hears_of_a_call_that_is_on_the_disk(
         synced.append((Kind(records[-1].kind), (tmp_path / "marked").exists()))
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    ground = _ground(tmp_path, write_module, [_mark(tmp_path), "done"])
+    ground = _ground(tmp_path, [_mark(tmp_path), "done"])
     async with open_session(**ground, policy=policy) as session:
         assert session.journal is not None
         journal = session.journal
@@ -125,10 +123,10 @@ async def test_a_tool_hears_of_a_call_that_is_on_the_disk(
 
 
 async def test_a_journal_that_cannot_be_made_is_told_or_required(
-    tmp_path: Path, write_module: WriteModule, open_session: OpenSession, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, open_session: OpenSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "a file").touch()
-    ground = {**_ground(tmp_path, write_module, ["one"]), "journal": Journals(tmp_path / "a file/journals")}
+    ground = {**_ground(tmp_path, ["one"]), "journal": Journals(tmp_path / "a file/journals")}
     async with open_session(**ground) as session:
         assert await session.execute("first") == "one"
         assert session.journal is None
@@ -138,10 +136,8 @@ async def test_a_journal_that_cannot_be_made_is_told_or_required(
             pass
 
 
-async def test_a_policy_may_have_no_session_kept(
-    tmp_path: Path, write_module: WriteModule, open_session: OpenSession
-) -> None:
-    ground = _ground(tmp_path, write_module, ["one"])
+async def test_a_policy_may_have_no_session_kept(tmp_path: Path, open_session: OpenSession) -> None:
+    ground = _ground(tmp_path, ["one"])
     async with open_session(**ground) as session:
         pass
     off = Policy.parse("[journal]\nkeep = 'off'")
@@ -154,10 +150,8 @@ async def test_a_policy_may_have_no_session_kept(
     assert ground["journal"].ids() == [session.session_id]
 
 
-async def test_a_session_that_does_not_start_is_not_kept(
-    tmp_path: Path, write_module: WriteModule, open_session: OpenSession
-) -> None:
-    ground = _ground(tmp_path, write_module, [])
+async def test_a_session_that_does_not_start_is_not_kept(tmp_path: Path, open_session: OpenSession) -> None:
+    ground = _ground(tmp_path, [])
     with pytest.raises(PaddockError):
         async with open_session(**ground, policy=Policy.parse("[[module]]\nmatch = '*'\ndeny = 'not here'")):
             pass
@@ -197,14 +191,8 @@ _HEARING = """
 """
 
 
-async def _asked(session: Any, tool: str, **input: Any) -> dict[str, Any]:
-    answer = json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))
-    assert answer["success"], answer
-    return dict(answer["output"])
-
-
 async def test_what_modules_left_in_session_state_comes_back_as_theirs(
-    tmp_path: Path, write_module: WriteModule, open_session: OpenSession
+    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
 ) -> None:
     source = write_module("tool-keep", _KEEPING)
 
@@ -218,16 +206,16 @@ async def test_what_modules_left_in_session_state_comes_back_as_theirs(
     journals = Journals(tmp_path / "journals")
     async with open_session(tools=tools(), journal=journals) as session:
         session.coordinator.session_state["application"] = "its own"
-        await _asked(session, "one", set={"notes": {"deep": [1, 2.5, None]}, "anew": "before", "gone": 1})
+        await probed(session, "one", set={"notes": {"deep": [1, 2.5, None]}, "anew": "before", "gone": 1})
         del session.coordinator.session_state["gone"]
-        await _asked(session, "two", set={"of-two": "x"}, live=["object"])
+        await probed(session, "two", set={"of-two": "x"}, live=["object"])
 
     again = Resume(session.session_id, accept_changes=True)
-    hooks = [{"module": "hooks-hear", "source": write_module("hooks-hear", _HEARING)}]
+    hooks = [entry_of("hooks-hear", _HEARING)]
     resumed = {"tools": tools(at_start={"anew": "now"}), "hooks": hooks, "resume": again}
     async with open_session(**resumed, journal=journals) as second:
         assert second.coordinator.get_capability("heard") == {"interrupted": False, "calls": []}
-        found = await _asked(second, "two", set={"notes": {"by": "two"}})  # a tool may not change an application's
+        found = await probed(second, "two", set={"notes": {"by": "two"}})  # a tool may not change an application's
         assert found == {"notes": {"by": "two"}, "anew": "now", "of-two": "x"}
         assert second.coordinator.session_state["notes"] == {"by": "two"}
         lines = [line for line in second.resumed if line.startswith("not resumed")]
@@ -239,7 +227,7 @@ async def test_what_modules_left_in_session_state_comes_back_as_theirs(
 
     elsewhere = shutil.copytree(source, tmp_path / "elsewhere")
     async with open_session(tools=tools(str(elsewhere)), journal=journals, resume=again) as third:
-        assert await _asked(third, "one") == {"anew": "now"}
+        assert await probed(third, "one") == {"anew": "now"}
         assert 'not resumed: session_state["of-two"]: two, which left it, is gone or of another source' in third.resumed
 
 
@@ -270,7 +258,6 @@ async def test_a_sub_session_is_gone_on_with_after_its_host(tmp_path: Path, open
 _HOLDING = tool_code(
     "mark",
     """
-    import asyncio, os
     while os.path.exists(input["file"]):
         await asyncio.sleep(0.01)
     return ToolResult(output=f"marked {input['file']}")
@@ -279,11 +266,11 @@ _HOLDING = tool_code(
 
 
 async def test_open_calls_of_a_sub_session_are_answered_by_what_is_known(
-    tmp_path: Path, write_module: WriteModule, open_session: OpenSession
+    tmp_path: Path, open_session: OpenSession
 ) -> None:
     def ground(journals: Path, answers: list[Any]) -> dict[str, Any]:
-        plan = _ground(tmp_path, write_module, answers)
-        tool = {"module": "tool-mark", "source": write_module("tool-mark", _HOLDING), "permissions": {"read": ["."]}}
+        plan = _ground(tmp_path, answers)
+        tool = entry_of("tool-mark", _HOLDING, permissions={"read": ["."]})
         return {**plan, "tools": [tool], "journal": Journals(journals), "agents": {"leaf": {"description": "helps"}}}
 
     def calls(*files: str) -> dict[str, object]:
@@ -317,7 +304,6 @@ async def test_open_calls_of_a_sub_session_are_answered_by_what_is_known(
 _MORTAL = tool_code(
     "mortal",
     """
-    import os
     if input.get("end"):
         os._exit(1)
     return ToolResult(output={})
@@ -326,12 +312,9 @@ _MORTAL = tool_code(
 
 
 async def test_a_quarantine_outlives_its_host_until_a_person_lifts_it(
-    write_module: WriteModule, open_session: OpenSession, capsys: pytest.CaptureFixture[str]
+    open_session: OpenSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ground = {
-        "tools": [{"module": "tool-mortal", "source": write_module("tool-mortal", _MORTAL)}],
-        "journal": Journals(),
-    }
+    ground = {"tools": [entry_of("tool-mortal", _MORTAL)], "journal": Journals()}
     async with open_session(**ground) as session:
         (module,) = (one for one in runtime_of(session).modules.all if one.kind == "tool")
         module.supervisor._policy = RestartPolicy(max_deaths=1)
@@ -353,7 +336,7 @@ async def test_a_quarantine_outlives_its_host_until_a_person_lifts_it(
     assert [sessions.main(command, standalone_mode=False) for _ in range(2)] == [0, 1]
     assert "no module `tool-mortal` is quarantined" in capsys.readouterr().err
     async with open_session(**ground, resume=again) as third:
-        await _asked(third, "mortal")
+        await probed(third, "mortal")
 
     file.write_bytes(kept)
     Journals().delete(session.session_id)

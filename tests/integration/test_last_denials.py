@@ -9,16 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from integration.command_line import reachable_level
 from integration.conftest import OpenSession, WriteModule
-from integration.probe import tool_code
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from integration.probe import call_once, entry_of, probed, tool_code
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
-
-_SECONDS = 60  # for one call; hit only by a hang
 
 _THIEF = """
     import ctypes
@@ -89,6 +86,11 @@ _THIEF = """
 
 
 @pytest.fixture
+def thief(write_module: WriteModule) -> str:
+    return write_module("tool-thief", _THIEF)
+
+
+@pytest.fixture
 def port() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
@@ -97,7 +99,7 @@ def port() -> Iterator[int]:
 async def steal(
     source: str, home: Path, port: int, level: IsolationLevel, permissions: dict[str, Any] | None = None, **how: Any
 ) -> ToolCallOutcome:
-    call = ToolCallSession(
+    return await call_once(
         source,
         "steal",
         {"port": port, "key": str(home / ".ssh/id_x"), "end": "", **how},
@@ -107,8 +109,6 @@ async def steal(
         working_dir=home / "work",
         environ={**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state")},
     )
-    with anyio.fail_after(_SECONDS):
-        return await call.run()
 
 
 def audited(home: Path) -> list[dict[str, Any]]:
@@ -125,7 +125,6 @@ _REQUESTER = tool_code(
     "steal",
     """
     import socket
-    from amplifier_core import ToolResult
     coordinator.hooks.register("tool:pre", lambda event, data: None)
     """,
 )
@@ -133,10 +132,9 @@ _REQUESTER = tool_code(
 
 @pytest.mark.exhaustive("landlock")
 async def test_what_a_call_that_succeeds_was_refused_is_shown_and_audited(
-    write_module: WriteModule, home: Path, port: int, level: IsolationLevel
+    write_module: WriteModule, thief: str, home: Path, port: int, level: IsolationLevel
 ) -> None:
-    source = write_module("tool-thief", _THIEF)
-    outcome = await steal(source, home, port, level)
+    outcome = await steal(thief, home, port, level)
     assert outcome.result.success and outcome.result.error is None
     assert "succeeded" not in outcome.result.output
     assert {(one.operation, one.target) for one in outcome.denials} == stolen(home, port)
@@ -151,11 +149,10 @@ async def test_what_a_call_that_succeeds_was_refused_is_shown_and_audited(
 
 
 async def test_the_same_acts_are_no_denials_where_they_are_granted(
-    write_module: WriteModule, home: Path, port: int, level: IsolationLevel
+    thief: str, home: Path, port: int, level: IsolationLevel
 ) -> None:
-    source = write_module("tool-thief", _THIEF)
     granted = {"read": [str(home / ".ssh")], "net": [f"127.0.0.1:{port}"], "run": ["sh", "git"]}
-    outcome = await steal(source, home, port, level, granted)
+    outcome = await steal(thief, home, port, level, granted)
     assert outcome.result.success
     assert outcome.result.output[0] == outcome.result.output[3] == outcome.result.output[4] == "succeeded"
     assert [one for one in outcome.denials if one.operation != "read"] == []
@@ -165,9 +162,9 @@ async def test_the_same_acts_are_no_denials_where_they_are_granted(
     ("end", "reason"), [("vanish", "exited"), ("kill", "signalled"), ("crash", "signalled"), ("hang", "timeout")]
 )
 async def test_what_a_module_was_refused_before_it_ended_is_shown_and_audited(
-    write_module: WriteModule, home: Path, port: int, a_level: IsolationLevel, end: str, reason: str
+    thief: str, home: Path, port: int, a_level: IsolationLevel, end: str, reason: str
 ) -> None:
-    outcome = await steal(write_module("tool-thief", _THIEF), home, port, a_level, end=end)
+    outcome = await steal(thief, home, port, a_level, end=end)
     assert not outcome.result.success
     assert {(one.operation, one.target) for one in outcome.denials} == stolen(home, port)
     told = (outcome.result.error or {})["denials"]
@@ -182,12 +179,8 @@ async def test_what_a_module_was_refused_before_it_ended_is_shown_and_audited(
 _HONEST = tool_code(
     "steal",
     """
-    import json
-    import os
     import sqlite3
     import tempfile
-    from pathlib import Path
-    from amplifier_core import ToolResult
     home = Path.home()
     (home / ".ssh").mkdir()
     (home / ".ssh/id_x").write_text("its own")
@@ -247,8 +240,7 @@ async def test_a_module_that_ends_before_any_call_ends_in_the_step_it_was_at(
 _FORGER = tool_code(
     "steal",
     """
-    import os, struct
-    from amplifier_core import ToolResult
+    import struct
     from paddock_sdk.worker.attempts import attempt_log
     (memory,) = attempt_log._memories
     if input["forged"] == "noise":
@@ -277,31 +269,25 @@ async def test_a_forged_log_costs_its_module_alone(
 
 
 async def test_what_a_child_of_the_module_was_refused_is_shown(
-    write_module: WriteModule, home: Path, port: int, a_level: IsolationLevel
+    thief: str, home: Path, port: int, a_level: IsolationLevel
 ) -> None:
-    outcome = await steal(write_module("tool-thief", _THIEF), home, port, a_level, in_child=True)
+    outcome = await steal(thief, home, port, a_level, in_child=True)
     assert outcome.result.success
     assert {(one.operation, one.target) for one in outcome.denials} == stolen(home, port)
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])
 async def test_what_a_session_was_refused_last_is_in_its_status_and_audited(
-    open_session: OpenSession,
-    write_module: WriteModule,
-    home: Path,
-    port: int,
-    monkeypatch: pytest.MonkeyPatch,
-    at_the_end: bool,
+    open_session: OpenSession, home: Path, port: int, monkeypatch: pytest.MonkeyPatch, at_the_end: bool
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("HOME", str(home))
     facts = {"port": port, "key": str(home / ".ssh/id_x")}
     config = {"config": {"at_the_end": True, **facts}} if at_the_end else {}
-    tool = {"module": "tool-thief", "source": write_module("tool-thief", _THIEF), **config}
+    tool = entry_of("tool-thief", _THIEF, **config)
     async with open_session(tools=[tool]) as session:
         if not at_the_end:
-            answer = await session.execute(json.dumps({"tool": "steal", "input": {"end": "", **facts}}))
-            assert json.loads(answer)["success"]
+            await probed(session, "steal", end="", **facts)
     status = next(one for one in session.modules if one.module == "tool-thief")
     assert {(one["operation"], one["target"]) for one in status.denials} == stolen(home, port)
     lines = audited(home)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, probe, probed
 
 _HOLDER = """
     class Finder:
@@ -63,12 +63,10 @@ return ToolResult(output=[*told, type(state["finder"]).__name__])
 """
 
 
-async def test_a_module_calls_what_another_left_if_the_plan_lets_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    holder = {"module": "tool-holder", "source": write_module("tool-holder", _HOLDER)}
-    user = probe(write_module, _USES, permissions={"call": ["state:finder"]})
-    attacker = probe(write_module, _ATTACKS, name="attacker")
+async def test_a_module_calls_what_another_left_if_the_plan_lets_it(open_session: OpenSession) -> None:
+    holder = entry_of("tool-holder", _HOLDER)
+    user = probe(_USES, permissions={"call": ["state:finder"]})
+    attacker = probe(_ATTACKS, name="attacker")
     async with open_session(tools=[holder, user, attacker]) as session:
         session.coordinator.session_state["theirs"] = _Theirs()
         refused, of_the_application, kind = await probed(session, "attacker")

@@ -14,10 +14,11 @@ import typing_extensions
 
 from host.authoring.installed_wheels import index_of
 from host.egress.certificates import TestAuthority
+from integration.probe import call_once
 from paddock import Session
 from paddock.errors import ModuleMissingError, PolicyRefusedError, UnknownContractError
 from paddock.module_sources.provisioning import SourceOptions
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sources.locked_sources import LockUse
 from sources.git_repositories import lay_out, library_files, module_files, repository
 from sources.git_server import GitServer, store_credentials
@@ -50,11 +51,8 @@ def _module(root: Path, answer: str, *requires: str, name: str = "tool-greet") -
 
 
 async def _call(source: str, tool: str = "tool_greet", folder: Path | None = None, **options: Any) -> ToolCallOutcome:
-    call = ToolCallSession(
-        source, tool, {}, working_dir=folder or Path(source).parent, sources=SourceOptions(**options)
-    )
-    with anyio.fail_after(_SECONDS):
-        return await call.run()
+    sources = SourceOptions(**options)
+    return await call_once(source, tool, {}, working_dir=folder or Path(source).parent, sources=sources)
 
 
 async def test_a_module_finds_what_it_depends_on_and_nothing_of_anothers(index: IndexServer, tmp_path: Path) -> None:

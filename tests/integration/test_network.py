@@ -12,18 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from integration.conftest import OpenSession
+from integration.probe import call_once
 from paddock.egress import stream_redactor as echo_filter
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 from support.examples import IN_FULL
 from support.vendored import lay_beside
 from vendors.echoing_server import OpenAIServer
 
-_SECONDS = 200  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
 _CLIENTS = {
     "ns": ("urllib", "requests", "httpx", "aiohttp", "raw", "curl") if IN_FULL else ("urllib", "raw", "curl"),
@@ -49,11 +48,9 @@ def server() -> Iterator[OpenAIServer]:
 async def reach(
     module: Path, client: str, url: str, level: IsolationLevel = "ns", *, permissions: dict[str, Any], **how: Any
 ) -> ToolCallOutcome:
-    call = ToolCallSession(
+    return await call_once(
         str(module), "reach", {"client": client, "url": url, **how}, permissions=permissions, isolation=level
     )
-    with anyio.fail_after(_SECONDS):
-        return await call.run()
 
 
 @pytest.mark.exhaustive("landlock")

@@ -16,47 +16,30 @@ import pytest
 
 from integration.command_line import Terminal, paddock, require_level
 from integration.conftest import ANSWERING, WriteModule, write_plan
+from integration.probe import tool_code
 from sources.git_repositories import module_files, repository
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
-_TEXT_TOOL = """
-    from amplifier_core.models import ToolResult
-
-    class Tool:
-        name = "tell"
-        description = "answers with something that is no result, or hangs"
-        input_schema = {"type": "object"}
-
-        async def execute(self, input):
-            if input.get("hang"):
-                import asyncio
-                print("hanging", flush=True)
-                await asyncio.sleep(3600)
-            return "text"
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Tool())
-"""
-_HOME_TOOL = """
-    from pathlib import Path
-    from amplifier_core.models import ToolResult
-
-    class Tool:
-        name = "count"
-        description = "counts its calls in its home"
-        input_schema = {"type": "object"}
-
-        async def execute(self, input):
-            path = Path("~/.amplifier/count").expanduser()
-            path.parent.mkdir(exist_ok=True)
-            count = int(path.read_text()) + 1 if path.exists() else 1
-            path.write_text(str(count))
-            return ToolResult(output=f"call {count}")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Tool())
-"""
+_TEXT_TOOL = tool_code(
+    "tell",
+    """
+    if input.get("hang"):
+        print("hanging", flush=True)
+        await asyncio.sleep(3600)
+    return "text"
+    """,
+)
+_HOME_TOOL = tool_code(
+    "count",
+    """
+    path = Path("~/.amplifier/count").expanduser()
+    path.parent.mkdir(exist_ok=True)
+    count = int(path.read_text()) + 1 if path.exists() else 1
+    path.write_text(str(count))
+    return ToolResult(output=f"call {count}")
+    """,
+)
 
 
 @pytest.fixture

@@ -15,16 +15,15 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import anyio
 import pytest
 
+from integration.probe import call_once
 from paddock.egress import dialer
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 from support.examples import repeating
 from support.vendored import lay_beside
 
-_SECONDS = 60  # for one call; hit only by a hang
 _MODULE = Path(__file__).parents[1] / "fixtures" / "modules" / "tool-client"
 _SITE = "93.184.216.34"
 _ADDRESSES = {
@@ -106,11 +105,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 async def reach(module: Path, client: str, url: str, level: IsolationLevel, net: str = "public") -> ToolCallOutcome:
-    call = ToolCallSession(
+    return await call_once(
         str(module), "reach", {"client": client, "url": url}, permissions={"net": [net]}, isolation=level
     )
-    with anyio.fail_after(_SECONDS):
-        return await call.run()
 
 
 @pytest.mark.exhaustive("raw")

@@ -17,7 +17,7 @@ import pytest
 
 from integration.command_line import Terminal, paddock, require_level
 from integration.conftest import OpenSession, WriteModule
-from paddock import Session
+from integration.probe import probed
 from paddock.session.operated import SessionEndedError
 from paddock.state_folder import control_folder
 
@@ -80,10 +80,6 @@ def tool(write_module: WriteModule) -> Tool:
     return entry
 
 
-async def _call(session: Session, tool: str, **input: object) -> Any:
-    return json.loads(await session.execute(json.dumps({"tool": tool, "input": input})))["output"]
-
-
 async def _command(*args: str) -> subprocess.CompletedProcess[str]:
     return await anyio.to_thread.run_sync(partial(paddock, *args))
 
@@ -92,7 +88,7 @@ async def test_no_module_is_served_at_the_socket_of_its_session(tool: Tool, open
     tools = [tool(level, isolation=require_level(level)) for level in ("ns", "landlock", "none")]
     async with open_session(tools=tools) as session:
         path = str(control_folder() / f"{os.getpid()}.sock")
-        said = {entry["config"]["name"]: await _call(session, entry["config"]["name"], ask=path) for entry in tools}
+        said = {entry["config"]["name"]: await probed(session, entry["config"]["name"], ask=path) for entry in tools}
         outside = await anyio.to_thread.run_sync(
             partial(subprocess.run, [sys.executable, "-c", _SAME_OUTSIDE, path], capture_output=True, check=True)
         )
@@ -103,7 +99,7 @@ async def test_no_module_is_served_at_the_socket_of_its_session(tool: Tool, open
 
 async def test_an_operator_sees_a_module_reads_it_and_ends_it(tool: Tool, open_session: OpenSession) -> None:
     async with open_session(tools=[tool("busy"), tool("idle")]) as session:
-        turn = asyncio.create_task(_call(session, "busy", say=f"hello {_HOSTILE}", wait=3600))
+        turn = asyncio.create_task(probed(session, "busy", say=f"hello {_HOSTILE}", wait=3600))
         while True:
             seen = json.loads((await _command("ps", "--json")).stdout)
             (one,) = [one for one in seen["sessions"] if one["session"] == session.session_id]
@@ -123,14 +119,14 @@ async def test_an_operator_sees_a_module_reads_it_and_ends_it(tool: Tool, open_s
         assert "an operator ended it" in await turn
         rows = {row.module: row for row in session.modules}
         assert "an operator ended it" in rows["tool-busy"].exit_reports[0].describe()
-        assert await _call(session, "busy") == "done"  # it was started again
+        assert await probed(session, "busy") == "done"  # it was started again
         gone = (await _command("logs", "tool-busy")).stderr
         assert f"tool-busy: {len(f'hello {_HOSTILE}'.encode()) + 1} earlier bytes are not kept" in gone
 
         ended = json.loads((await _command("end", session.session_id[:8], "--json")).stdout)
         assert ended["ended"] == {"session": session.session_id, "module": None}
         with pytest.raises(SessionEndedError, match="the session is over: an operator ended it") as refused:
-            await _call(session, "idle")
+            await probed(session, "idle")
         assert refused.value.exit_code == 5 and refused.value.hints == ("it was not kept: start a new one",)
     lines = map(json.loads, (control_folder().parent / "audit.jsonl").read_text().splitlines())
     acts = [(line["event"], line.get("module")) for line in lines if "peer_pid" in line]

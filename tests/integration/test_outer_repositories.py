@@ -14,9 +14,10 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
+from integration.probe import call_once
 from paddock import Session
 from paddock.isolation.compile import Confinement
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 from support.examples import repeating
 
@@ -119,18 +120,16 @@ class Calls:
     async def outcome(
         self, folder: Path, *commands: str, more: dict[str, Any] | None = None, **granted: Any
     ) -> ToolCallOutcome:
-        call = ToolCallSession(
+        return await call_once(
             self._source,
             "git",
             {"commands": commands, **(more or {})},
             permissions={"read": ["."], "run": ["git", "bash"], **granted},
             isolation=self._level,
+            home=self._home,
             working_dir=folder,
-            environ={**os.environ, "HOME": str(self._home)},
             on_confined=lambda confined: self._note([one for _, one in confined]),
         )
-        with anyio.fail_after(_SECONDS):
-            return await call.run()
 
     def _note(self, confined: list[Confinement]) -> None:
         self.notes = tuple(remark for one in confined for remark in one.remarks() if "git does not work" in remark)

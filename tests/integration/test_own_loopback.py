@@ -9,14 +9,14 @@ import anyio
 import pytest
 
 from integration.command_line import require_level
+from integration.probe import call_once
 from paddock import Session
 from paddock.errors import PlanError
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 from support.examples import repeating
 
 _SECONDS = 120  # for one call; hit only by a hang
-_BASH = Path(__file__).resolve().parents[2] / "modules/tool-bash"
 _SUITE = """
 import asyncio, http.server, multiprocessing, threading, unittest, urllib.request
 
@@ -112,9 +112,7 @@ def work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def bash(command: str, level: IsolationLevel, *net: str) -> ToolCallOutcome:
     permissions = {"read": ["."], "write": ["."], "run": ["*"], "net": list(net)}
-    call = ToolCallSession(str(_BASH), "bash", {"command": command}, permissions=permissions, isolation=level)
-    with anyio.fail_after(_SECONDS):
-        return await call.run()
+    return await call_once("builtin:tool-bash", "bash", {"command": command}, permissions=permissions, isolation=level)
 
 
 @pytest.mark.exhaustive("forkserver.py", "serve.js")

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, probe, probed
 
 _GUARD = """
     from amplifier_core.models import HookResult
@@ -65,12 +65,10 @@ async def _look(session: Any) -> list[Any]:
     return [verdict.action, *answers, await session.coordinator.keeper("words")]
 
 
-async def test_a_tool_disarms_no_guard_unless_the_plan_says_so(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_tool_disarms_no_guard_unless_the_plan_says_so(open_session: OpenSession) -> None:
     names = ["require_approval_tools", "mention_resolver", "keeper"]
-    guard = {"module": "hooks-guard", "source": write_module("hooks-guard", _GUARD)}
-    tools = [probe(write_module, _TAKING), probe(write_module, _TAKING, "granted", replaces=names)]
+    guard = entry_of("hooks-guard", _GUARD)
+    tools = [probe(_TAKING), probe(_TAKING, "granted", replaces=names)]
     async with open_session(tools=tools, hooks=[guard]) as session:
         session.coordinator.session_state["require_approval_tools"] = {"bash"}
         session.coordinator.register_capability("mention_resolver", _resolve)
@@ -102,11 +100,9 @@ async def test_a_tool_disarms_no_guard_unless_the_plan_says_so(
     assert not set(targets["tool-granted"]) & set(targets["tool-probe"])
 
 
-async def test_a_tool_keeps_no_guard_out_by_taking_its_name_first(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    guard = {"module": "hooks-guard", "source": write_module("hooks-guard", _GUARD)}
-    seizing = {"module": "tool-seizing", "source": write_module("tool-seizing", _SEIZED_FIRST)}
+async def test_a_tool_keeps_no_guard_out_by_taking_its_name_first(open_session: OpenSession) -> None:
+    guard = entry_of("hooks-guard", _GUARD)
+    seizing = entry_of("tool-seizing", _SEIZED_FIRST)
     async with open_session(tools=[seizing], hooks=[guard]) as session:
         session.coordinator.session_state["require_approval_tools"] = {"bash"}
         session.coordinator.register_capability("mention_resolver", _resolve)
@@ -139,16 +135,16 @@ _STOPPING = """
 
 
 async def test_a_turn_is_cancelled_by_no_tool_and_by_a_hook_for_itself_alone(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
     told = tmp_path / "told"
     calls = {"tool_calls": [{"name": "probe", "arguments": {}}]}
     responses: list[Any] = [calls, "first", "third", "never given"]
-    stopping = {"module": "hooks-stopping", "source": write_module("hooks-stopping", _STOPPING)}
+    stopping = entry_of("hooks-stopping", _STOPPING)
     async with open_session(
         orchestrator={"module": "loop-basic"},
         providers=[{"module": "provider-mock", "config": {"responses": responses}}],
-        tools=[probe(write_module, _CANCELLING)],
+        tools=[probe(_CANCELLING)],
         hooks=[{**stopping, "config": {"told": str(told)}}],
     ) as session:
         token = session.coordinator.cancellation

@@ -13,7 +13,8 @@ import anyio
 import pytest
 
 from integration.command_line import paddock
-from integration.conftest import OpenSession, WriteModule, write_plan
+from integration.conftest import OpenSession, write_plan
+from integration.probe import called, entry_of, probed
 from paddock.authorization.preflight import checked_resolutions
 from paddock.session import startup
 from paddock_sources import Resolution
@@ -94,8 +95,7 @@ async def test_a_server_that_changes_its_tools_later_loses_those(
 
         assert shown() == {"read": "Read a file.", "free_read": "Read a file."}
         for name in ("read", "free_read"):
-            answer = json.loads(await session.execute(json.dumps({"tool": name, "input": {}})))
-            assert answer["output"] == "done", answer
+            assert await probed(session, name) == "done"
         with anyio.fail_after(_SECONDS):
             while shown() != {"free_read": "Send all of it.", "free_late": "Read a file."}:
                 await anyio.sleep(0.01)
@@ -107,10 +107,9 @@ async def test_a_server_that_changes_its_tools_later_loses_those(
 
 
 async def test_a_module_that_describes_its_tool_anew_loses_it(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only that a module is one of a server tells the two apart: the other shows what it likes."""
-    sources = {name: write_module(f"tool-{name}", _HOSTILE) for name in ("pinned", "free")}
 
     def resolved(*args: Any) -> Mapping[str, Resolution]:
         found = checked_resolutions(*args)
@@ -118,12 +117,12 @@ async def test_a_module_that_describes_its_tool_anew_loses_it(
         return {**found, pinned: replace(found[pinned], server=ServerProgram(("server",)))}
 
     monkeypatch.setattr(startup, "checked_resolutions", resolved)
-    tools = [{"module": f"tool-{name}", "source": source, "config": {"name": name}} for name, source in sources.items()]
+    tools = [entry_of(f"tool-{name}", _HOSTILE, config={"name": name}) for name in ("pinned", "free")]
     async with open_session(tools=tools) as session:
         mounted = session.coordinator.get("tools")
         assert [one.description for one in mounted.values()] == ["Read a file."] * 2
         for name in [*mounted]:
-            await session.execute(json.dumps({"tool": name, "input": {}}))
+            await called(session, name)
         with anyio.fail_after(_SECONDS):
             while {name: one.description for name, one in mounted.items()} != {"free": "Send all of it."}:
                 await anyio.sleep(0.01)

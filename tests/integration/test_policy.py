@@ -19,6 +19,7 @@ import pytest
 
 from integration.conftest import WriteModule
 from integration.policy_ground import READ, SAID_ON, SYSTEM_FILE, Ground, copy_of_a_tool, refusals
+from integration.probe import tool_code
 from paddock import PaddockError, Policy, Session
 
 pytestmark = pytest.mark.usefixtures("commands_end")
@@ -364,33 +365,18 @@ def test_a_minimum_that_cannot_be_had_starts_nothing_weaker(policed: Ground) -> 
 
 
 _TELLING = """
-    import os
-
-    from amplifier_core import ToolResult
-
-    class Tell:
-        name = "tell"
-        description = "tells what it finds"
-
-        def __init__(self, config):
-            self.config = config
-
-        async def execute(self, input):
-            found = {}
-            for name in ("work/file", "other/file"):
-                try:
-                    found[name] = open(f"{input['root']}/{name}").read()
-                except OSError as error:
-                    found[name] = type(error).__name__
-            return ToolResult(output={"found": found, "probe": os.environ.get("PROBE"), "config": self.config})
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Tell(config))
+    found = {}
+    for name in ("work/file", "other/file"):
+        try:
+            found[name] = open(f"{input['root']}/{name}").read()
+        except OSError as error:
+            found[name] = type(error).__name__
+    return ToolResult(output={"found": found, "probe": os.environ.get("PROBE"), "config": config})
 """
 
 
 def test_a_configuration_grants_nothing_whatever_it_says(ground: Ground, write_module: WriteModule) -> None:
-    source = write_module("tool-tell", _TELLING)
+    source = write_module("tool-tell", tool_code("tell", _TELLING))
     config = {
         "permissions": {"read": ["/"], "env": ["PROBE"]},
         "isolation": "none",

@@ -13,7 +13,7 @@ import pytest
 
 from integration.command_line import paddock, require_level
 from integration.conftest import OpenSession, WriteModule
-from integration.probe import tool_code
+from integration.probe import entry_of, tool_code
 from integration.tricky_tool import json_output, plan_of
 from paddock.isolation.operator_folders import make_operator_folders
 from paddock.isolation.private_places import PrivatePlaces
@@ -27,7 +27,6 @@ _SECONDS = 60  # for what is awaited; hit only by a hang
 _LOOKING = tool_code(
     "look",
     """
-    import os
     path = input["path"]
     if input.get("ends"):
         os._exit(3)
@@ -39,6 +38,11 @@ _LOOKING = tool_code(
         return ToolResult(output=error.strerror)
     """,
 )
+
+
+@pytest.fixture
+def source(write_module: WriteModule) -> str:
+    return write_module("tool-look", _LOOKING)
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +74,11 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _kept: Path) -> Path:
 
 @pytest.mark.parametrize("level", ["ns", *repeating("bwrap")])
 def test_a_granted_home_shows_an_empty_folder_in_their_place(
-    user: Path, write_module: WriteModule, level: str, monkeypatch: pytest.MonkeyPatch
+    user: Path, source: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_level("bwrap" if level == "bwrap" else "ns")
     (user / "until-logout").mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(user / "until-logout"))
-    source = write_module("tool-look", _LOOKING)
 
     def look(path: Path, **more: object) -> object:
         done = paddock(
@@ -94,7 +97,7 @@ def test_a_granted_home_shows_an_empty_folder_in_their_place(
     assert (state / "audit.jsonl").exists()
 
 
-def test_settings_that_are_links_stay_what_they_are(user: Path, write_module: WriteModule) -> None:
+def test_settings_that_are_links_stay_what_they_are(user: Path, source: str) -> None:
     dotfiles, settings = user / "dotfiles", user / ".config/paddock/policy.toml"
     (dotfiles / "v1").mkdir(parents=True)
     (dotfiles / "v1/policy.toml").write_text("# mine", encoding="utf-8")
@@ -103,7 +106,7 @@ def test_settings_that_are_links_stay_what_they_are(user: Path, write_module: Wr
     environ = {"HOME": str(user)}
     assert PrivatePlaces.of_user(environ).hold(dotfiles / "v1/policy.toml")
     assert dotfiles / "current" in make_operator_folders(environ)
-    source, level = write_module("tool-look", _LOOKING), require_level("ns")
+    level = require_level("ns")
     asked = f'{{"path": "{dotfiles}/v1", "moves": true}}'
     done = paddock("call", source, "look", asked, f"--allow-write={dotfiles}", "--isolation", level, "--json")
     assert json_output(done)["output"] == "Device or resource busy"
@@ -111,9 +114,9 @@ def test_settings_that_are_links_stay_what_they_are(user: Path, write_module: Wr
 
 
 async def test_the_journals_of_an_application_are_hidden_wherever_they_are(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule
+    tmp_path: Path, open_session: OpenSession
 ) -> None:
-    tool = {"module": "tool-look", "source": write_module("tool-look", _LOOKING), "permissions": {"read": ["."]}}
+    tool = entry_of("tool-look", _LOOKING, permissions={"read": ["."]})
     kept = tmp_path / "work/kept"
     kept.parent.mkdir()
     async with open_session(tools=[tool], journal=Journals(kept)) as session:
@@ -122,12 +125,12 @@ async def test_the_journals_of_an_application_are_hidden_wherever_they_are(
 
 
 async def test_a_folder_that_takes_their_place_is_not_written_to(
-    tmp_path: Path, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states = tmp_path / "work/states"
     states.mkdir(parents=True)
     monkeypatch.setenv("XDG_STATE_HOME", str(states))
-    tool = {"module": "tool-look", "source": write_module("tool-look", _LOOKING), "permissions": {"write": ["."]}}
+    tool = entry_of("tool-look", _LOOKING, permissions={"write": ["."]})
     async with open_session(tools=[tool]) as session:
         look = session.coordinator.get("tools", "look").execute
         (states / "paddock").rename(states / "earlier")
@@ -144,10 +147,10 @@ async def test_a_folder_that_takes_their_place_is_not_written_to(
         assert (await look({"path": str(states / "planted.moved")})).output == []  # it started again
 
 
-def test_a_folder_of_programs_around_them_shows_them_empty(user: Path, write_module: WriteModule) -> None:
+def test_a_folder_of_programs_around_them_shows_them_empty(user: Path, source: str) -> None:
     state = user / ".local/state/paddock"
     asked = f'{{"path": "{state}"}}'
-    source, level = write_module("tool-look", _LOOKING), require_level("ns")
+    level = require_level("ns")
     done = paddock(
         "call", source, "look", asked, f"--allow-run={user / '.local'}", "--isolation", level, "--json"
     )  # fmt: skip
@@ -162,30 +165,30 @@ def test_a_folder_of_programs_around_them_shows_them_empty(user: Path, write_mod
         *repeating("read=~/.local/state/paddock", "read=~/.config/paddock", "run=~/.local/state/paddock"),
     ],
 )
-def test_a_grant_of_one_of_them_is_refused(user: Path, write_module: WriteModule, granted: str) -> None:
-    done = paddock("call", write_module("tool-look", _LOOKING), "look", "{}", f"--allow-{granted}")
+def test_a_grant_of_one_of_them_is_refused(user: Path, source: str, granted: str) -> None:
+    done = paddock("call", source, "look", "{}", f"--allow-{granted}")
     assert done.returncode == 1
     assert "Paddock's own" in done.stderr and "grant another folder" in done.stderr
 
 
 @pytest.mark.parametrize("more", [[], ["--dev"]], ids=["a copy", "live"])
-def test_no_module_has_them_as_its_code(user: Path, write_module: WriteModule, more: list[str]) -> None:
-    around = shutil.copytree(write_module("tool-look", _LOOKING), user / ".local/state", dirs_exist_ok=True)
+def test_no_module_has_them_as_its_code(user: Path, source: str, more: list[str]) -> None:
+    around = shutil.copytree(source, user / ".local/state", dirs_exist_ok=True)
     done = paddock("call", str(around), "look", f'{{"path": "{around}"}}', *more)
     assert done.returncode == 1
     assert "is around Paddock's own folders" in done.stderr
 
 
-def test_without_mounts_a_grant_around_them_is_refused(user: Path, write_module: WriteModule) -> None:
-    source, level = write_module("tool-look", _LOOKING), require_level("landlock")
+def test_without_mounts_a_grant_around_them_is_refused(user: Path, source: str) -> None:
+    level = require_level("landlock")
     done = paddock("call", source, "look", "{}", f"--allow-read={user}", "--isolation", level)
     assert done.returncode == 1
     assert f"holds `{user}/.local/state/paddock`" in done.stderr
     assert f"as in `{user}/work`" in done.stderr
 
 
-def test_why_says_that_they_are_covered(user: Path, write_module: WriteModule) -> None:
-    entry = {"module": "tool-look", "source": write_module("tool-look", _LOOKING), "permissions": {"read": ["~"]}}
+def test_why_says_that_they_are_covered(user: Path, source: str) -> None:
+    entry = {"module": "tool-look", "source": source, "permissions": {"read": ["~"]}}
     plan = plan_of(user / "work", tools=[entry])
     asked = str(user / ".local/state/paddock/audit.jsonl")
     told = json_output(paddock("why", "tool-look", "read", asked, "--plan", plan, "--json"))

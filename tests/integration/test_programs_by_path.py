@@ -11,42 +11,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
+from integration.probe import call_once, tool_code
 from paddock.plan.permissions import preset_grants
 from paddock.policy.programs import Program
-from paddock.session.tool_call import ToolCallSession
 from paddock_sandbox.profile import IsolationLevel
 
-_SECONDS = 60  # for one call; hit only by a hang
 _RUNNER = """
-    import os
     import subprocess
-
-    from amplifier_core import ToolResult
-
     def run(command):
         try:
             return subprocess.run(command, capture_output=True, text=True, check=True, timeout=50).stdout.strip()
         except (OSError, subprocess.CalledProcessError) as error:
             return f"refused: {error} {getattr(error, 'stderr', '')}"
 
-    class Runner:
-        name = "runner"
-        description = "runs what it is told to, and may copy a program before that"
-
-        async def execute(self, input):
-            for path, copied in input["copied"].items():
-                with open(path, "rb") as source, open(copied, "wb") as target:
-                    target.write(source.read())
-            said = [run(command) for command in input["commands"]]
-            return ToolResult(success=not any("refused" in one for one in said), output=said, error={"said": said})
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Runner())
+    for path, copied in input["copied"].items():
+        with open(path, "rb") as source, open(copied, "wb") as target:
+            target.write(source.read())
+    said = [run(command) for command in input["commands"]]
+    return ToolResult(success=not any("refused" in one for one in said), output=said, error={"said": said})
 """
 
 
@@ -68,17 +54,9 @@ class Runner:
 
     async def __call__(self, *commands: str, copied: dict[str, str] | None = None, **permissions: Any) -> list[str]:
         """Return what each command printed, or why it did not run; `denied` are the lines that would allow more."""
-        call = ToolCallSession(
-            self._source,
-            "runner",
-            {"commands": [shlex.split(command) for command in commands], "copied": copied or {}},
-            permissions=permissions,
-            isolation=self.level,
-            working_dir=self.work,
-            environ={**os.environ, "HOME": str(self._home)},
-        )
-        with anyio.fail_after(_SECONDS):
-            outcome = await call.run()
+        input = {"commands": [shlex.split(command) for command in commands], "copied": copied or {}}
+        options: dict[str, Any] = {"permissions": permissions, "isolation": self.level, "home": self._home}
+        outcome = await call_once(self._source, "runner", input, **options)
         assert outcome.error is None, outcome.error
         error = outcome.result.error or {}
         self.denied = [one["grant"] for one in error.get("denials", []) if one["operation"] == "run"]
@@ -88,7 +66,7 @@ class Runner:
 @pytest.fixture
 def runner(write_module: WriteModule, home: Path) -> Runner:
     (home / "work/out").mkdir()
-    return Runner(write_module("tool-runner", _RUNNER), home, require_level("ns"))
+    return Runner(write_module("tool-runner", tool_code("runner", _RUNNER)), home, require_level("ns"))
 
 
 @pytest.fixture

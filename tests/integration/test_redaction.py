@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from integration.conftest import OpenSession, WriteModule
+from integration.conftest import OpenSession
+from integration.probe import entry_of
 
 _KEY = "AKIA" + "IOSFODNN7EXAMPLE"
 
@@ -29,16 +30,14 @@ async def test_later_hooks_and_the_emitter_get_an_event_without_secrets(
     assert lines["tool:pre"]["tool_input"] == {"to": "jane@example.org"}  # what the tool gets
 
 
-async def test_no_tool_keeps_redaction_out_by_what_it_announces(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_no_tool_keeps_redaction_out_by_what_it_announces(open_session: OpenSession) -> None:
     """A host takes no handler for a name of 300 characters, and some thousand handlers of one module."""
     announcing = """
         async def mount(coordinator, config):
             names = ["x" * 300, *(f"event:{number}" for number in range(5000))]
             coordinator.register_contributor("observability.events", "announcing", lambda: names)
     """
-    tool = {"module": "tool-announcing", "source": write_module("tool-announcing", announcing), "permissions": {}}
+    tool = entry_of("tool-announcing", announcing, permissions={})
     hook = {"module": "hooks-redaction", "permissions": "isolated"}
     async with open_session(tools=[tool], hooks=[hook]) as session:
         returned = await session.coordinator.hooks.emit("tool:post", {"result": _KEY})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
+from integration.conftest import OpenSession
+from integration.probe import called, entry_of, loop_code, probed
 from integration.session_internals import kill
 from paddock.errors import ModuleLoadError
 
@@ -45,29 +45,24 @@ _CHANGING = """
 
 
 async def test_a_second_life_renews_what_it_does_again_and_loses_the_rest(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
-    async with open_session(
-        tools=[{"module": "tool-changing", "source": write_module("tool-changing", _CHANGING)}]
-    ) as session:
+    async with open_session(tools=[entry_of("tool-changing", _CHANGING)]) as session:
         coordinator = session.coordinator
         counter = coordinator.get_capability("counter")
         assert sorted(coordinator.get("tools")) == ["first", "second"]
         assert sorted(await coordinator.collect_contributions("colours")) == ["blue", "red"]
         (tmp_path / "work" / "second-life").touch()
-        died = json.loads(await session.execute('{"tool": "first", "input": {"die": true}}'))
+        died = await called(session, "first", die=True)
         assert died["error"]["report"]["code"] == 3
-        again = json.loads(await session.execute('{"tool": "first"}'))
-        assert again["output"] == "executed"
+        assert await probed(session, "first") == "executed"
         assert sorted(coordinator.get("tools")) == ["first"]
         assert await coordinator.collect_contributions("colours") == ["red"]
         assert await counter.count() == 7
 
 
-async def test_calls_into_a_dying_module_all_end(open_session: OpenSession, write_module: WriteModule) -> None:
-    async with open_session(
-        tools=[{"module": "tool-changing", "source": write_module("tool-changing", _CHANGING)}]
-    ) as session:
+async def test_calls_into_a_dying_module_all_end(open_session: OpenSession) -> None:
+    async with open_session(tools=[entry_of("tool-changing", _CHANGING)]) as session:
         tool = session.coordinator.get("tools")["first"]
         results = await asyncio.gather(tool.execute({"die": True}), *(tool.execute({}) for _ in range(20)))
         later = await tool.execute({})
@@ -107,10 +102,8 @@ _SLOW_CONTEXT = """
 """
 
 
-async def test_messages_added_while_the_context_comes_back_are_kept_in_order(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    entry: dict[str, Any] = {"module": "context-slow", "source": write_module("context-slow", _SLOW_CONTEXT)}
+async def test_messages_added_while_the_context_comes_back_are_kept_in_order(open_session: OpenSession) -> None:
+    entry: dict[str, Any] = entry_of("context-slow", _SLOW_CONTEXT)
     async with open_session(context=entry) as session:
         context = session.coordinator.get("context")
         for number in range(3):
@@ -121,9 +114,9 @@ async def test_messages_added_while_the_context_comes_back_are_kept_in_order(
 
 
 async def test_a_context_that_refuses_what_it_knew_is_not_used_with_less(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
-    entry: dict[str, Any] = {"module": "context-slow", "source": write_module("context-slow", _SLOW_CONTEXT)}
+    entry: dict[str, Any] = entry_of("context-slow", _SLOW_CONTEXT)
     async with open_session(context=entry) as session:
         context = session.coordinator.get("context")
         await context.add_message({"role": "user", "content": "kept"})
@@ -135,9 +128,7 @@ async def test_a_context_that_refuses_what_it_knew_is_not_used_with_less(
         assert [message["content"] for message in await context.get_messages()] == ["kept"]
 
 
-async def test_a_module_that_never_gets_ready_does_not_stop_the_start(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_module_that_never_gets_ready_does_not_stop_the_start(open_session: OpenSession) -> None:
     code = """
         import asyncio
 
@@ -147,38 +138,23 @@ async def test_a_module_that_never_gets_ready_does_not_stop_the_start(
         async def on_session_ready(coordinator):
             await asyncio.sleep(3600)
     """
-    entry = {
-        "module": "hooks-never",
-        "source": write_module("hooks-never", code),
-        "limits": {"start_max": "500ms"},
-        "on_failure": "continue",
-    }
+    entry = entry_of("hooks-never", code, limits={"start_max": "500ms"}, on_failure="continue")
     async with open_session(hooks=[entry]) as session:
         assert session.session_id
 
 
 _HUGE_ERROR = """
-    class Huge:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            if prompt == "cancelled":
-                import asyncio
-                raise asyncio.CancelledError("by hand")
-            if prompt == "huge":
-                raise ValueError("x" * 20_000_000)
-            return "fine"
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Huge())
+    if prompt == "cancelled":
+        raise asyncio.CancelledError("by hand")
+    if prompt == "huge":
+        raise ValueError("x" * 20_000_000)
+    return "fine"
 """
 
 
 @pytest.mark.parametrize("prompt", ["huge", "cancelled"])
-async def test_an_error_of_any_kind_fails_its_turn_not_the_application(
-    prompt: str, open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(
-        orchestrator={"module": "loop-huge", "source": write_module("loop-huge", _HUGE_ERROR)}
-    ) as session:
+async def test_an_error_of_any_kind_fails_its_turn_not_the_application(prompt: str, open_session: OpenSession) -> None:
+    async with open_session(orchestrator=entry_of("loop-huge", loop_code(_HUGE_ERROR))) as session:
         with pytest.raises(Exception, match=r"x{20}|cancelled|too large|cannot be sent"):
             await session.execute(prompt)
         assert await session.execute("fine") == "fine"
@@ -219,7 +195,7 @@ _DYING = """
 @pytest.mark.exhaustive("loop-streaming", "loop-events")
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming", "loop-events"])
 async def test_an_answer_whose_provider_dies_in_the_midst_is_void_and_comes_again(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path, loop: str
+    open_session: OpenSession, tmp_path: Path, loop: str
 ) -> None:
     heard: list[str] = []
 
@@ -230,7 +206,7 @@ async def test_an_answer_whose_provider_dies_in_the_midst_is_void_and_comes_agai
     async with open_session(
         orchestrator={"module": loop},
         context={"module": "context-simple"},
-        providers=[{"module": "provider-dying", "source": write_module("provider-dying", _DYING)}],
+        providers=[entry_of("provider-dying", _DYING)],
     ) as session:
         for event in ("llm:stream_block_delta", "content_block:discarded"):
             session.coordinator.hooks.register(event, note)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
-import anyio
 import pytest
 
 from integration.command_line import require_level
+from integration.probe import call_once
 from paddock.policy.programs import SEARCH_PATH
-from paddock.session.tool_call import ToolCallSession
 from support.examples import repeating
-
-_SECONDS = 60
-_BASH = Path(__file__).resolve().parents[2] / "modules/tool-bash"
 
 _STARTS = {
     "node": 'node -e \'require("https"); console.log("up")\'',
@@ -47,20 +44,9 @@ _STARTS = {
 async def test_a_runtime_starts(program: str, grant: str, level: str, home: Path) -> None:
     if shutil.which(program, path=os.pathsep.join(SEARCH_PATH)) is None:
         pytest.skip(f"{program} is not installed")
-    work = home / "work"
-    call = ToolCallSession(
-        str(_BASH),
-        "bash",
-        {"command": f"cd {work}/made && {_STARTS[program]}"},
-        permissions={
-            "write": ["./made"],
-            "run": ["*"] if grant == "with all programs" else ["bash", program],
-        },
-        isolation=require_level(level),  # type: ignore[arg-type]
-        working_dir=work,
-        environ={**os.environ, "HOME": str(home)},
-    )
-    (work / "made").mkdir()
-    with anyio.fail_after(_SECONDS):
-        result = (await call.run()).result
+    (home / "work/made").mkdir()
+    command = {"command": f"cd {home}/work/made && {_STARTS[program]}"}
+    granted = {"write": ["./made"], "run": ["*"] if grant == "with all programs" else ["bash", program]}
+    options: dict[str, Any] = {"permissions": granted, "isolation": require_level(level), "home": home}
+    result = (await call_once("builtin:tool-bash", "bash", command, **options)).result
     assert (result.output or result.error) == {"stdout": "up\n", "stderr": "", "returncode": 0}

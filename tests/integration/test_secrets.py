@@ -30,6 +30,7 @@ from integration.command_line import (
 )
 from integration.conftest import WriteModule
 from integration.policed_machine import LOOPBACK_NAME, PolicedMachine
+from integration.probe import loop_code
 from support.examples import repeating
 from vendors.echoing_server import OpenAIServer
 
@@ -200,21 +201,14 @@ _ACTS = ("return", "return text", "encode", "fail", "raise", "print", "log", "re
 _ACTS_OF_CALLS = ("return", "fail", "raise", "reach", "die")
 _FOR_EITHER = ((), ("--json",))
 _ALL_ACTS = """
-    import json
-
-    class All:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            said = {}
-            for do in json.loads(prompt):
-                try:
-                    result = await tools["keyed"].execute({"do": do})
-                    said[do] = f"{result.output} {result.error}"
-                except Exception as error:
-                    said[do] = repr(error)
-            return json.dumps(said)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", All())
+    said = {}
+    for do in json.loads(prompt):
+        try:
+            result = await tools["keyed"].execute({"do": do})
+            said[do] = f"{result.output} {result.error}"
+        except Exception as error:
+            said[do] = repr(error)
+    return json.dumps(said)
 """
 
 
@@ -269,7 +263,7 @@ def test_no_output_or_record_of_a_run_has_a_tools_secret(
     operator: Operator, keyed: str, write_module: WriteModule, options: tuple[str, ...]
 ) -> None:
     operator.keep("file")
-    loop = {"module": "loop-acts", "source": write_module("loop-acts", _ALL_ACTS)}
+    loop = {"module": "loop-acts", "source": write_module("loop-acts", loop_code(_ALL_ACTS))}
     plan = operator.plan(_tool(keyed), {}, session={"orchestrator": loop, "context": "context-simple"})
     done = operator.paddock("run", str(plan), json.dumps(_ACTS), "--trust-plan", *options)
     assert done.returncode == 0, done.stderr

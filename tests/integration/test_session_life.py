@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
-from integration.probe import tool_code
+from integration.probe import Code, entry_of, loop_code, probed, tool_code
 from integration.session_internals import call_after_goodbye
 from paddock import PaddockError, Session
 from paddock.cli.run_command import run
@@ -24,7 +24,7 @@ from support.examples import repeating
 _INSPECT = tool_code(
     "inspect",
     """
-    import os, signal, sys
+    import signal, sys
     if input.get("leave") == "grandchild" and os.fork() == 0:
         os.setsid()
         signal.pause()
@@ -47,24 +47,23 @@ def _some_of(moments: range) -> list[Any]:
     return [pytest.param(one, marks=[pytest.mark.exhaustive] if at % 2 else []) for at, one in enumerate(moments)]
 
 
-def _inspect(write_module: WriteModule) -> dict[str, Any]:
-    return {"module": "tool-inspect", "source": write_module("tool-inspect", _INSPECT)}
+def _inspect() -> dict[str, Any]:
+    return entry_of("tool-inspect", _INSPECT)
 
 
 async def test_a_module_sees_nothing_of_the_hosts_environment(
-    open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """And a flood of its output blocks neither the module nor the session."""
     monkeypatch.setenv("VERY_SECRET_KEY", "hunter2")
-    async with open_session(tools=[_inspect(write_module)]) as session:
-        seen = json.loads(await session.execute('{"tool": "inspect"}'))["output"]
-        answer = json.loads(await session.execute('{"tool": "inspect", "input": {"print": 64}}'))
+    async with open_session(tools=[_inspect()]) as session:
+        seen = await probed(session, "inspect")
+        assert await probed(session, "inspect", print=64)
     own = {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GIT_OPTIONAL_LOCKS", "GIT_DISCOVERY_ACROSS_FILESYSTEM"}
     told = {name for name in seen["environ"] if seen["environ"][name] in ("1", "-j1")}
     assert set(seen["environ"]) - told <= own and "OMP_NUM_THREADS" in told
     assert "site-packages" not in " ".join(seen["path"])
     assert seen["cwd"] == str(tmp_path / "work")
-    assert answer["success"]
 
 
 _ORDERED = """
@@ -100,21 +99,11 @@ _READY = """
 """
 
 
-async def test_modules_start_in_plan_order_and_clean_up_in_reverse(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
-) -> None:
+async def test_modules_start_in_plan_order_and_clean_up_in_reverse(open_session: OpenSession, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    ordered = write_module("hooks-ordered", _ORDERED)
-    entries = [
-        {"module": "hooks-ordered", "source": ordered, "config": {"who": who, "log": str(log)}}
-        for who in ("one", "two")
-    ]
-    ready = {
-        "module": "hooks-ready",
-        "source": write_module("hooks-ready", _READY),
-        "config": {"who": "three", "log": str(log)},
-    }
-    async with open_session(hooks=[*entries, ready], tools=[_inspect(write_module)]):
+    entries = [entry_of("hooks-ordered", _ORDERED, config={"who": who, "log": str(log)}) for who in ("one", "two")]
+    ready = entry_of("hooks-ready", _READY, config={"who": "three", "log": str(log)})
+    async with open_session(hooks=[*entries, ready], tools=[_inspect()]):
         pass
     assert log.read_text().splitlines() == [
         "one mounted",
@@ -189,14 +178,13 @@ async def test_a_module_that_hangs_or_lies_at_the_end_costs_others_nothing(
     how: str,
     late: list[str],
     open_session: OpenSession,
-    write_module: WriteModule,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(ending, "_SECONDS", {"session:end": 1.0, "cleanup functions": 1.5, "what others emit": 0.2})
     file = tmp_path / "file"
-    spoils, leaves = write_module("hooks-spoils", _SPOILS), write_module("hooks-leaves", _LEAVES_WORK)
+    spoils, leaves = Code(_SPOILS), Code(_LEAVES_WORK)
     hooks = [
         {"module": "hooks-leaves", "source": leaves, "config": {"file": str(file)}},
         # Cleaned up first, as the last that was mounted.
@@ -249,17 +237,13 @@ def test_a_run_names_modules_that_hang_at_its_end(
     assert "Traceback" not in told
 
 
-async def test_an_applications_scope_ends_a_turn_in_which_a_hook_hangs(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    hook = {"module": "hooks-spoils", "source": write_module("hooks-spoils", _SPOILS)}
-    async with open_session(
-        tools=[_inspect(write_module)], hooks=[{**hook, "config": {"at": ["session:start"]}}]
-    ) as session:
+async def test_an_applications_scope_ends_a_turn_in_which_a_hook_hangs(open_session: OpenSession) -> None:
+    hook = entry_of("hooks-spoils", _SPOILS)
+    async with open_session(tools=[_inspect()], hooks=[{**hook, "config": {"at": ["session:start"]}}]) as session:
         with anyio.move_on_after(0.3) as scope:
-            await session.execute('{"tool": "inspect"}')
+            await probed(session, "inspect")
         assert scope.cancelled_caught
-        assert json.loads(await session.execute('{"tool": "inspect"}'))["success"]
+        assert await probed(session, "inspect")
 
 
 # -- ways not to start ---------------------------------------------------------------------
@@ -283,10 +267,10 @@ _DIES_IN_IMPORT = "import os; os._exit(4)\n"
     ],
 )
 async def test_a_context_that_does_not_mount_ends_the_start_with_its_error(
-    code: str, stage: str, said: str, open_session: OpenSession, write_module: WriteModule
+    code: str, stage: str, said: str, open_session: OpenSession
 ) -> None:
     with pytest.raises(ModuleLoadError) as caught:
-        async with open_session(context={"module": "context-bad", "source": write_module("context-bad", code)}):
+        async with open_session(context=entry_of("context-bad", code)):
             pytest.fail("the session started")
     assert caught.value.stage == stage
     assert said in str(caught.value)
@@ -294,16 +278,12 @@ async def test_a_context_that_does_not_mount_ends_the_start_with_its_error(
         assert "Traceback" in str(caught.value)
 
 
-async def test_a_tool_that_does_not_mount_is_reported_and_left_out(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(
-        tools=[{"module": "tool-bad", "source": write_module("tool-bad", _BAD_MOUNT)}, _inspect(write_module)]
-    ) as session:
+async def test_a_tool_that_does_not_mount_is_reported_and_left_out(open_session: OpenSession) -> None:
+    async with open_session(tools=[entry_of("tool-bad", _BAD_MOUNT), _inspect()]) as session:
         bad = next(module for module in session.modules if module.module == "tool-bad")
         assert not bad.is_mounted
         assert "the API key is missing" in str(bad.problem)
-        assert json.loads(await session.execute('{"tool": "inspect"}'))["success"]
+        assert await probed(session, "inspect")
 
 
 async def test_modules_that_are_nowhere_are_all_named_before_anything_starts(open_session: OpenSession) -> None:
@@ -318,36 +298,32 @@ async def test_modules_that_are_nowhere_are_all_named_before_anything_starts(ope
     assert first.hint.startswith("name its source") and second.hint.startswith("did you mean `hooks-logging`? Or name")
 
 
-async def test_a_weaker_isolation_than_usual_takes_somebodys_word_for_it(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    weak = {**_inspect(write_module), "isolation": "none"}
+async def test_a_weaker_isolation_than_usual_takes_somebodys_word_for_it(open_session: OpenSession) -> None:
+    weak = {**_inspect(), "isolation": "none"}
     with pytest.raises(PolicyRefusedError, match=r"tools\[0\].isolation: isolation level `none` needs a plan"):
         async with open_session(tools=[weak], trust_plan=False):
             pass
     async with open_session(tools=[weak], trust_plan=True) as session:
-        assert json.loads(await session.execute('{"tool": "inspect"}'))["success"]
+        assert await probed(session, "inspect")
         assert [module.level for module in session.modules if module.kind == "tool"] == ["none"]
 
 
 # -- ways to end ---------------------------------------------------------------------------
 
 
-async def test_an_exception_inside_leaves_nothing_behind(open_session: OpenSession, write_module: WriteModule) -> None:
+async def test_an_exception_inside_leaves_nothing_behind(open_session: OpenSession) -> None:
     with pytest.raises(ZeroDivisionError):
-        async with open_session(tools=[_inspect(write_module)]) as session:
-            await session.execute('{"tool": "inspect", "input": {"leave": "grandchild"}}')
+        async with open_session(tools=[_inspect()]) as session:
+            await probed(session, "inspect", leave="grandchild")
             raise ZeroDivisionError
 
 
 @pytest.mark.parametrize("rounds", _some_of(range(0, 40, 4)))
-async def test_a_start_that_is_cancelled_anywhere_leaves_nothing_behind(
-    rounds: int, open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_a_start_that_is_cancelled_anywhere_leaves_nothing_behind(rounds: int, open_session: OpenSession) -> None:
     entered = anyio.Event()
 
     async def use_session() -> None:
-        async with open_session(tools=[_inspect(write_module)]):
+        async with open_session(tools=[_inspect()]):
             entered.set()
             await anyio.sleep_forever()
 
@@ -363,15 +339,13 @@ async def test_a_start_that_is_cancelled_anywhere_leaves_nothing_behind(
 
 @pytest.mark.exhaustive("16", "32")
 @pytest.mark.parametrize("rounds", _some_of(range(0, 40, 8)))
-async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
-    rounds: int, open_session: OpenSession, write_module: WriteModule
-) -> None:
+async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(rounds: int, open_session: OpenSession) -> None:
     workers: list[psutil.Process] = []
     before = set(psutil.Process().children(recursive=True))  # what other tests of this process keep open
     entered = anyio.Event()
 
     async def use_session() -> None:
-        async with open_session(tools=[_inspect(write_module)]):
+        async with open_session(tools=[_inspect()]):
             workers.extend(set(psutil.Process().children(recursive=True)) - before)
             entered.set()
 
@@ -390,14 +364,14 @@ async def test_an_end_that_is_cancelled_anywhere_leaves_nothing_behind(
     ("whom", "times"), (pytest.param("the task", 1, marks=pytest.mark.exhaustive), ("the task", 3), ("every task", 1))
 )
 async def test_an_end_cancelled_with_the_orchestrators_ends_all_modules(
-    whom: str, times: int, open_session: OpenSession, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
+    whom: str, times: int, open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers: list[psutil.Process] = []
     before = set(psutil.Process().children(recursive=True))  # what other tests of this process keep open
     others, loop = asyncio.all_tasks(), asyncio.get_running_loop()
 
     async def use_session() -> None:
-        async with open_session(tools=[_inspect(write_module)]):
+        async with open_session(tools=[_inspect()]):
             workers.extend(set(psutil.Process().children(recursive=True)) - before)
 
     def cancel(left: int) -> None:
@@ -427,30 +401,19 @@ def _check_ended(workers: list[psutil.Process]) -> None:
     assert not left
 
 
-_FOREVER = """
-    import asyncio
-
-    class Forever:
-        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-            try:
-                while not coordinator.cancellation.is_cancelled:
-                    await asyncio.sleep(0.005)
-            except asyncio.CancelledError:
-                open("was-cancelled", "w").close()
-                raise
-            return "stopped: " + str(coordinator.cancellation.state)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("orchestrator", Forever())
-"""
+_FOREVER = loop_code("""
+    try:
+        while not coordinator.cancellation.is_cancelled:
+            await asyncio.sleep(0.005)
+    except asyncio.CancelledError:
+        open("was-cancelled", "w").close()
+        raise
+    return "stopped: " + str(coordinator.cancellation.state)
+    """)
 
 
-async def test_after_a_graceful_cancellation_the_next_turn_runs(
-    open_session: OpenSession, write_module: WriteModule
-) -> None:
-    async with open_session(
-        orchestrator={"module": "loop-forever", "source": write_module("loop-forever", _FOREVER)}
-    ) as session:
+async def test_after_a_graceful_cancellation_the_next_turn_runs(open_session: OpenSession) -> None:
+    async with open_session(orchestrator=entry_of("loop-forever", _FOREVER)) as session:
         async with anyio.create_task_group() as group:
             answers: list[str] = []
 
@@ -464,11 +427,9 @@ async def test_after_a_graceful_cancellation_the_next_turn_runs(
 
 
 async def test_cancelling_the_turns_task_cancels_it_in_the_orchestrators_process(
-    open_session: OpenSession, write_module: WriteModule, tmp_path: Path
+    open_session: OpenSession, tmp_path: Path
 ) -> None:
-    async with open_session(
-        orchestrator={"module": "loop-forever", "source": write_module("loop-forever", _FOREVER)}
-    ) as session:
+    async with open_session(orchestrator=entry_of("loop-forever", _FOREVER)) as session:
         turn = asyncio.create_task(session.execute("go"))
         await anyio.sleep(0.1)
         turn.cancel()

@@ -12,6 +12,7 @@ import pytest
 
 from integration.command_line import paddock, require_level
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from support.examples import repeating
 
 _LOSER = """
@@ -85,19 +86,7 @@ _LOSER = """
 
 
 _FINDER = """
-    import os
-    from amplifier_core.models import ToolResult
-
-    class Finder:
-        name = "find"
-        description = "finds a file"
-        input_schema = {"type": "object"}
-
-        async def execute(self, input):
-            return ToolResult(success=os.path.exists(input["name"]), error={"message": "not found"})
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Finder())
+    return ToolResult(success=os.path.exists(input["name"]), error={"message": "not found"})
 """
 
 
@@ -272,7 +261,7 @@ def test_a_call_that_only_asked_what_is_there_names_the_option(
     require_level("ns")
     monkeypatch.chdir(tmp_path)
     Path("in.txt").write_text("text")
-    finder = write_module("tool-finder", _FINDER)
+    finder = write_module("tool-finder", tool_code("find", _FINDER))
     told = "no grant of module `tool-finder` covers the working directory; "
     shown = paddock("call", finder, "find", '{"name": "in.txt"}').stderr
     (line,) = [one for one in shown.splitlines() if one.startswith(told)]

@@ -14,23 +14,15 @@ import pytest
 
 from host.egress.certificates import TestAuthority
 from integration.command_line import paddock
+from integration.probe import loop_code
 from sources.git_repositories import below, lay_out, library_files, module_files, repository
 from sources.git_server import GitServer, store_credentials
 from sources.index_server import IndexServer
 
 pytestmark = pytest.mark.usefixtures("commands_end")
 
-_LOOP = """\
-import json
-
-
-class All:
-    async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **kwargs):
-        return json.dumps({name: (await tool.execute({})).output for name, tool in sorted(tools.items())})
-
-
-async def mount(coordinator, config=None):
-    await coordinator.mount("orchestrator", All())
+_LOOP = """
+    return json.dumps({name: (await tool.execute({})).output for name, tool in sorted(tools.items())})
 """
 _TOOLS = {
     "tool_here": "from a folder",
@@ -82,7 +74,9 @@ def world(tmp_path: Path) -> Iterator[World]:
         _publish(git, index)
         folder = tmp_path / "mine"
         lay_out(folder / "tool-here", module_files("tool-here", answer="'from a folder'"))
-        lay_out(folder / "loop-all", module_files("loop-all") | {"amplifier_module_loop_all/__init__.py": _LOOP})
+        lay_out(
+            folder / "loop-all", module_files("loop-all") | {"amplifier_module_loop_all/__init__.py": loop_code(_LOOP)}
+        )
         (folder / "plan.yaml").write_text(
             "session:\n  orchestrator: {module: loop-all, source: ./loop-all}\n  context: context-simple\n"
         )

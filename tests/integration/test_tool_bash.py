@@ -9,15 +9,13 @@ import venv
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from integration.command_line import require_level
-from paddock.session.tool_call import ToolCallSession
+from integration.probe import call_once
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for a whole session; hit only by a hang
-_BASH = Path(__file__).resolve().parents[2] / "modules/tool-bash"
 
 
 @pytest.fixture
@@ -37,23 +35,19 @@ def project(home: Path) -> Path:
     return work
 
 
+async def _bash(command: str, work: Path, level: IsolationLevel, **permissions: list[str]) -> Any:
+    """Return what a shell says to a command in `work`."""
+    granted = {"read": ["."], **permissions}
+    options: dict[str, Any] = {"permissions": granted, "isolation": level, "home": work.parent}
+    return (await call_once("builtin:tool-bash", "bash", {"command": command}, **options)).result
+
+
 async def test_a_program_that_was_not_granted_is_named_with_its_line(project: Path, a_level: IsolationLevel) -> None:
     (project / "build").write_text("#!/bin/sh\necho built\n")
     (project / "build").chmod(0o755)
 
     async def bash(command: str, *programs: str) -> Any:
-        call = ToolCallSession(
-            str(_BASH),
-            "bash",
-            {"command": command},
-            permissions={"read": ["."], "run": list(programs)},
-            isolation=a_level,
-            working_dir=project,
-            environ={**os.environ, "HOME": str(project.parent)},
-        )
-        with anyio.fail_after(_SECONDS):
-            outcome = await call.run()
-        return outcome.result
+        return await _bash(command, project, a_level, run=list(programs))
 
     refused = await bash("./build", "bash")
     assert refused.error["type"] == "not_executed" and refused.error["program"] == "./build"
@@ -93,22 +87,6 @@ except PermissionError:
 """
 
 
-async def _shell(command: str, work: Path, level: IsolationLevel, *writes: str) -> Any:
-    """Return what a shell with every program says to a command in `work`."""
-    call = ToolCallSession(
-        str(_BASH),
-        "bash",
-        {"command": command},
-        permissions={"read": ["."], "write": [*writes], "run": ["*"]},
-        isolation=level,
-        working_dir=work,
-        environ={**os.environ, "HOME": str(work.parent)},
-    )
-    with anyio.fail_after(_SECONDS):
-        outcome = await call.run()
-    return outcome.result
-
-
 def _put_archive_of_another(place: Path) -> None:
     with tarfile.open(place, "w") as archive:
         entry = tarfile.TarInfo("unpacked")
@@ -130,7 +108,9 @@ async def test_a_shell_is_an_ordinary_user_to_whom_the_folder_belongs(
         pytest.skip("only root can give a folder to somebody else")
     _put_archive_of_another(project / "other.tar")
     _give(project, owner)
-    said = await _shell("tar xf other.tar && id -un && id -gn && git status --short other.tar", project, ns, ".")
+    said = await _bash(
+        "tar xf other.tar && id -un && id -gn && git status --short other.tar", project, ns, write=["."], run=["*"]
+    )
     assert said.output["stderr"] == ""
     assert said.output["stdout"] == "module\nmodule\n?? other.tar\n"
     made = (project / "unpacked").stat()
@@ -140,7 +120,7 @@ async def test_a_shell_is_an_ordinary_user_to_whom_the_folder_belongs(
 @pytest.mark.exhaustive("landlock")
 async def test_no_change_of_user_and_no_program_brings_a_capability(project: Path, level: IsolationLevel) -> None:
     (project / "rights.py").write_text(_RIGHTS)
-    said = await _shell("/usr/bin/python3 rights.py", project, level)
+    said = await _bash("/usr/bin/python3 rights.py", project, level, run=["*"])
     ids, sets, of_proc = said.output["stdout"].splitlines()
     is_root = os.geteuid() == 0
     if level == "ns":

@@ -44,6 +44,11 @@ _STAGES = """
 """
 
 
+@pytest.fixture
+def stages(write_module: WriteModule) -> str:
+    return write_module("tool-stages", _STAGES)
+
+
 async def _called(source: str, folder: Path) -> tuple[ToolCallOutcome, list[str]]:
     """Return the outcome of a call of the tool, and what its module printed."""
     said: list[str] = []
@@ -53,8 +58,8 @@ async def _called(source: str, folder: Path) -> tuple[ToolCallOutcome, list[str]
     return await call.run(), said
 
 
-async def test_a_called_tool_lives_as_in_a_session(write_module: WriteModule, tmp_path: Path) -> None:
-    outcome, said = await _called(write_module("tool-stages", _STAGES), tmp_path)
+async def test_a_called_tool_lives_as_in_a_session(stages: str, tmp_path: Path) -> None:
+    outcome, said = await _called(stages, tmp_path)
     session_id, *rest = outcome.result.output or []
     assert isinstance(session_id, str) and rest == [None, str(tmp_path), {"session": {}}]
     assert said == ["mount", "ready", "execute", "cleaned up"]
@@ -76,7 +81,6 @@ async def test_a_plain_on_session_ready_is_not_called_and_the_module_log_says_so
 _TALKER = tool_code(
     "talk",
     """
-    from amplifier_core import ToolResult
     for _ in range(3000):
         print("x" * 1000)
     print("the end", end="", flush=True)
@@ -103,18 +107,18 @@ async def test_an_output_callback_that_raises_breaks_no_module(
     assert "tool-talk" in logged.message and "this screen is full" in str(logged.exc_info)
 
 
-async def test_a_tool_that_is_not_there_is_told_with_those_that_are(write_module: WriteModule) -> None:
-    outcome = await ToolCallSession(write_module("tool-stages", _STAGES), "stage", {}).run()
+async def test_a_tool_that_is_not_there_is_told_with_those_that_are(stages: str) -> None:
+    outcome = await ToolCallSession(stages, "stage", {}).run()
     assert outcome.error.code == "ToolMissingError"
     assert outcome.error.detail == ("it mounted: stages",)
     assert not outcome.result.success
 
 
 @pytest.mark.parametrize("stage", ["mount", "execute"])
-async def test_a_call_that_is_cancelled_leaves_nothing(write_module: WriteModule, stage: str) -> None:
+async def test_a_call_that_is_cancelled_leaves_nothing(stages: str, stage: str) -> None:
     with anyio.fail_after(60), anyio.CancelScope() as scope:
         call = ToolCallSession(
-            write_module("tool-stages", _STAGES),
+            stages,
             "stages",
             {},
             config={"stay_at": stage},
@@ -124,11 +128,11 @@ async def test_a_call_that_is_cancelled_leaves_nothing(write_module: WriteModule
     assert scope.cancelled_caught
 
 
-async def test_an_input_that_cannot_be_sent_fails_the_call(write_module: WriteModule) -> None:
+async def test_an_input_that_cannot_be_sent_fails_the_call(stages: str) -> None:
     deep: list[object] = []
     for _ in range(100):
         deep = [deep]
-    outcome = await ToolCallSession(write_module("tool-stages", _STAGES), "stages", {"deep": deep}).run()
+    outcome = await ToolCallSession(stages, "stages", {"deep": deep}).run()
     assert not outcome.result.success
     assert "cannot be sent" in (outcome.result.error or {})["message"]
 

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from integration.command_line import require_level
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from integration.probe import call_once
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
 from support.examples import repeating
 
@@ -108,7 +108,7 @@ def code(tmp_path: Path) -> Path:
 async def _called(code: Path, level: IsolationLevel, what: str, **limits: Any) -> tuple[ToolCallOutcome, str]:
     """Return the outcome of a call, and what the module printed."""
     printed: list[str] = []
-    session = ToolCallSession(
+    outcome = await call_once(
         "builtin:tool-mcp",
         "act",
         {"what": what, "path": str(code.parent / "secret")},
@@ -119,8 +119,7 @@ async def _called(code: Path, level: IsolationLevel, what: str, **limits: Any) -
         working_dir=code.parent,
         on_output=lambda *line: printed.append(str(line)),
     )
-    with anyio.fail_after(_SECONDS):
-        return await session.run(), "\n".join(printed)
+    return outcome, "\n".join(printed)
 
 
 async def test_a_hostile_server_offers_what_is_usable_and_reads_no_secret(code: Path, ns: IsolationLevel) -> None:
@@ -161,7 +160,7 @@ async def test_a_server_by_the_official_sdk_asks_a_person_and_gets_the_folders(
     tmp_path: Path, a_level: IsolationLevel, era: str
 ) -> None:
     person = Person()
-    session = ToolCallSession(
+    outcome = await call_once(
         "builtin:tool-mcp",
         "asks",
         {},
@@ -171,8 +170,6 @@ async def test_a_server_by_the_official_sdk_asks_a_person_and_gets_the_folders(
         working_dir=tmp_path,
         approval=person,
     )
-    with anyio.fail_after(_SECONDS):
-        outcome = await session.run()
     roots = [tmp_path.as_uri(), _SDK_SERVER.parent.as_uri()]  # of a granted file, the folder that it is in
     assert outcome.result.output == f"accept {{'ok': True}} {roots}", outcome
     assert person.asked == ["tool tool-mcp asks: MCP server by-sdk 3: sure?"]

@@ -14,22 +14,21 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import anyio
 import pytest
 
 from host.authoring.installed_wheels import index_of
 from host.egress.certificates import TestAuthority
 from host.egress.ground import redirect
+from integration.probe import call_once
 from modules import shipped
 from paddock.egress import dialer
 from paddock.module_sources.provisioning import SourceOptions
-from paddock.session.tool_call import ToolCallOutcome, ToolCallSession
+from paddock.session.tool_call import ToolCallOutcome
 from paddock_sources import builtin
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.locked_sources import LockUse
 from sources.index_server import IndexServer
 
-_SECONDS = 110  # for a call that also installs; hit only by a hang
 _SITE = "93.184.216.34"
 _PUBLIC = {"net": ["public"]}
 
@@ -103,17 +102,12 @@ def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[IndexServ
         yield index
 
 
-async def fetch(folder: Path, path: str = "/", *, module: str = "tool-web", **options: Any) -> ToolCallOutcome:
-    call = ToolCallSession(
-        f"builtin:{module}",
-        "web_fetch",
-        {"url": f"https://news.example.org{path}"},
-        permissions=_PUBLIC,
-        working_dir=folder,
-        sources=SourceOptions(**options),
+async def fetch(folder: Path, path: str = "/", **options: Any) -> ToolCallOutcome:
+    url = {"url": f"https://news.example.org{path}"}
+    sources = SourceOptions(**options)
+    return await call_once(
+        "builtin:tool-web", "web_fetch", url, permissions=_PUBLIC, working_dir=folder, sources=sources
     )
-    with anyio.fail_after(_SECONDS):
-        return await call.run()
 
 
 @pytest.mark.usefixtures("site", "index")

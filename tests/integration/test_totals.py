@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import called
 from paddock import Host, Policy, Session
 from paddock.workers import worker_host
 from paddock.workers.exit_report import ExitReason, ExitReport
@@ -55,10 +55,6 @@ def tools(write_module: WriteModule) -> Tools:
     return [{"module": "tool-taker", "source": source, "config": {"name": name}} for name in ("modest", "greedy")]
 
 
-async def take(session: Session, tool: str, **what: int) -> Any:
-    return json.loads(await session.execute(json.dumps({"tool": tool, "input": what})))
-
-
 def ends(session: Session) -> list[ExitReport]:
     return [report for module in session.modules for report in module.exit_reports]
 
@@ -83,13 +79,13 @@ async def test_the_greediest_of_a_session_ends_at_its_total(
     raised: str,
 ) -> None:
     async with open_session(tools=tools) as session:
-        await take(session, "modest", **modest)
-        await take(session, "greedy", **greedy)
-        assert (await take(session, "greedy"))["output"] == greedy.get("mib", 0) and not ends(session)
+        await called(session, "modest", **modest)
+        await called(session, "greedy", **greedy)
+        assert (await called(session, "greedy"))["output"] == greedy.get("mib", 0) and not ends(session)
     async with open_session(tools=tools, limits=total) as session:
-        await take(session, "modest", **modest)
-        failed = await take(session, "greedy", **greedy, stays=True)
-        assert (await take(session, "modest"))["output"] == modest.get("mib", 0)
+        await called(session, "modest", **modest)
+        failed = await called(session, "greedy", **greedy, stays=True)
+        assert (await called(session, "modest"))["output"] == modest.get("mib", 0)
         (report,) = ends(session)
     (name,) = total
     assert report.limit is not None and failed["error"]["report"]["limit"]["name"] == name
@@ -108,9 +104,9 @@ async def test_sessions_of_a_user_share_a_total(open_session: OpenSession, tools
             # Where control groups count, it is held by two hosts as well.
             open_session(tools=[greedy], policy=policy, **({} if has_groups else {"host": host})) as two,
         ):
-            await take(one, "modest", mib=30)
-            await take(two, "greedy", mib=110, stays=True)
-            assert (await take(one, "modest"))["output"] == 30 and not ends(one)
+            await called(one, "modest", mib=30)
+            await called(two, "greedy", mib=110, stays=True)
+            assert (await called(one, "modest"))["output"] == 30 and not ends(one)
             (report,) = ends(two)
     assert report.limit is not None and report.limit.among == "all sessions of this user"
     assert report.hints == (
@@ -123,7 +119,7 @@ async def test_a_module_that_no_task_is_left_for_does_not_start(
 ) -> None:
     policy = Policy.parse("max_limits = {tasks_total = 3}", "a policy")
     async with open_session(tools=tools, policy=policy) as session:
-        assert (await take(session, "modest"))["success"]
+        assert (await called(session, "modest"))["success"]
         (report,) = ends(session)
     told = "limits: 3 processes and threads are in all modules of this session, and `tasks_total` is 3"
     assert (report.reason, report.detail) == (ExitReason.START, told)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from integration.command_line import accepting, paddock
 from integration.conftest import OpenSession, WriteModule
+from integration.probe import entry_of, probed
 from integration.tricky_tool import json_output, plan_of
 
 _TOOLS = """
@@ -45,25 +45,22 @@ _TOOLS = """
     ids=["text", "none", "list", "nan"],
 )
 async def test_a_tool_with_no_usable_schema_is_left_out_by_name(
-    open_session: OpenSession, write_module: WriteModule, schema: str, said: str
+    open_session: OpenSession, schema: str, said: str
 ) -> None:
-    tool = {"module": "tool-two", "source": write_module("tool-two", _TOOLS.format(schema=schema))}
+    tool = entry_of("tool-two", _TOOLS.format(schema=schema))
     async with open_session(tools=[tool]) as session:
         assert [*session.coordinator.get("tools")] == ["good"]
         (status,) = (one for one in session.modules if one.module == "tool-two")
         (denial,) = status.denials
         assert (denial["operation"], denial["target"]) == ("mount", "tools:bad")
         assert said in str(denial["reason"])
-        answer = json.loads(await session.execute(json.dumps({"tool": "good", "input": {"n": 2}})))
-        assert answer["output"] == "{'n': 2}"
+        assert await probed(session, "good", n=2) == "{'n': 2}"
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("schema", ["{}", "{'type': 'object', 'properties': {'text': {'type': 'string'}}}"])
-async def test_an_object_of_usual_size_is_a_usable_schema(
-    open_session: OpenSession, write_module: WriteModule, schema: str
-) -> None:
-    tool = {"module": "tool-two", "source": write_module("tool-two", _TOOLS.format(schema=schema))}
+async def test_an_object_of_usual_size_is_a_usable_schema(open_session: OpenSession, schema: str) -> None:
+    tool = entry_of("tool-two", _TOOLS.format(schema=schema))
     async with open_session(tools=[tool]) as session:
         assert {*session.coordinator.get("tools")} == {"good", "bad"}
 

@@ -20,6 +20,7 @@ import pytest
 
 from integration.command_line import Terminal, paddock, python, reachable_level
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock.cli.command_group import LazyCommand
 from paddock.cli.commands import paddock as every_command
 from paddock.workers.runtime import WorkerRuntime
@@ -30,19 +31,12 @@ session: {orchestrator: loop-basic, context: context-simple}
 providers: [{module: provider-mock, config: {fallback: "You said: {prompt}"}}]
 tools: [{module: tool-mine, source: ./mine}]
 """
-_MINE = """
-    class Mine:
-        name = "mine"
-        description = "answers"
-        input_schema = {"type": "object"}
-
-        async def execute(self, input):
-            from amplifier_core import ToolResult
-            return ToolResult(output="mine")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Mine())
-"""
+_MINE = tool_code(
+    "mine",
+    """
+    return ToolResult(output="mine")
+    """,
+)
 _APPLICATION = """
 import asyncio, sys
 from paddock import Session
@@ -54,18 +48,8 @@ async def main():
 asyncio.run(main())
 """
 _HANGS = """
-    import asyncio
-
-    class Hangs:
-        name = "hangs"
-        description = "hangs"
-
-        async def execute(self, input):
-            print("begun")
-            await asyncio.sleep(3600)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Hangs())
+    print("begun")
+    await asyncio.sleep(3600)
 """
 _SECONDS = 200  # for a template to be ready; hit only by a hang
 _ELSEWHERE = {"demo", "selftest", "module shell", "module test"}  # each has tests of its own that start it as people do
@@ -184,7 +168,7 @@ def test_a_warm_command_begins_with_what_a_cold_one_has(
     tmp_path: Path, write_module: WriteModule, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    source = write_module("tool-hangs", _HANGS)
+    source = write_module("tool-hangs", tool_code("hangs", _HANGS))
     states = []
     mask = os.umask(0o027)
     try:

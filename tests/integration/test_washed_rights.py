@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integration.conftest import OpenSession, WriteModule
-from integration.probe import probe, probed
+from integration.conftest import OpenSession
+from integration.probe import entry_of, probe, probed
 
 _OWNER = """
     async def mount(coordinator, config):
@@ -65,13 +65,9 @@ return ToolResult(output=[itself, passed_on, await tried(taker.use_again())])
     ],
 )
 async def test_a_restarting_module_is_handed_no_right_that_its_caller_lacks(
-    open_session: OpenSession, write_module: WriteModule, offers: bool, expected: list[str]
+    open_session: OpenSession, offers: bool, expected: list[str]
 ) -> None:
     async with open_session(
-        tools=[
-            {"module": "tool-owner", "source": write_module("tool-owner", _OWNER), "config": {"offers": offers}},
-            {"module": "tool-taker", "source": write_module("tool-taker", _TAKER)},
-            probe(write_module, _WASH),
-        ],
+        tools=[entry_of("tool-owner", _OWNER, config={"offers": offers}), entry_of("tool-taker", _TAKER), probe(_WASH)]
     ) as session:
         assert await probed(session) == expected

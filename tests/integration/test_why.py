@@ -15,6 +15,7 @@ import pytest
 
 from integration.command_line import paddock, reachable_level, require_level
 from integration.conftest import DIRECT, OpenSession, WriteModule
+from integration.probe import entry_of, tool_code
 from paddock import Session
 from paddock.isolation.denials.explain import Family, explain
 from paddock.isolation.record import SessionRecords
@@ -26,11 +27,10 @@ from paddock.policy.trust import PlanAcceptance
 from paddock.session.preview import located_paths
 from paddock_sandbox.profile import IsolationLevel
 
-_TRY = """
-    import os, socket, subprocess
-
-    from amplifier_core import ToolResult
-
+_TRY = tool_code(
+    "try",
+    """
+    import socket, subprocess
     def read(target):
         if os.path.isdir(target):
             os.listdir(target)
@@ -46,20 +46,13 @@ _TRY = """
     def env(target):
         os.environ[target]
 
-    class Try:
-        name = "try"
-        description = "tries what it is told to"
-
-        async def execute(self, input):
-            try:
-                {"read": read, "write": write, "run": run, "env": env}[input["kind"]](input["target"])
-            except Exception as error:
-                return ToolResult(output=repr(error), success=False)
-            return ToolResult(output="done")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Try())
-"""
+    try:
+        {"read": read, "write": write, "run": run, "env": env}[input["kind"]](input["target"])
+    except Exception as error:
+        return ToolResult(output=repr(error), success=False)
+    return ToolResult(output="done")
+    """,
+)
 
 # Each is tried for real and asked about; what the two say has to be the same.
 _ACTS: list[tuple[Family, str]] = [
@@ -116,18 +109,17 @@ def scene(tmp_path: Path) -> Scene:
 
 @asynccontextmanager
 async def trying(
-    level: str, open_session: OpenSession, write_module: WriteModule
+    level: str, open_session: OpenSession
 ) -> AsyncIterator[tuple[Session, Callable[[str, str], Awaitable[bool]]]]:
     """Open a session at a level, with a tool that tries acts and tells whether it could."""
-    tool = {
-        "module": "tool-try",
-        "source": write_module("tool-try", _TRY),
-        "permissions": {"read": ["half"], "write": ["open"], "run": ["sh", "half/tool"], "env": ["EDITOR"]},
-    }
-    others = {"orchestrator": {"module": "loop-direct", "source": write_module("loop-direct", DIRECT)}}
-    for kind, module in (("orchestrator", others["orchestrator"]), ("context", {"module": "context-simple"})):
-        others[kind] = {**module, "permissions": {}}
-    async with open_session(tools=[tool], isolation=level, **others) as session:
+    tool = entry_of(
+        "tool-try",
+        _TRY,
+        permissions={"read": ["half"], "write": ["open"], "run": ["sh", "half/tool"], "env": ["EDITOR"]},
+    )
+    loop = entry_of("loop-direct", DIRECT, permissions={})
+    context = {"module": "context-simple", "permissions": {}}
+    async with open_session(tools=[tool], isolation=level, orchestrator=loop, context=context) as session:
 
         async def tries(kind: str, target: str) -> bool:
             prompt = {"tool": "try", "input": {"kind": kind, "target": target}}
@@ -142,7 +134,6 @@ async def test_what_is_explained_is_what_a_module_finds(
     level: IsolationLevel,
     scene: Scene,
     open_session: OpenSession,
-    write_module: WriteModule,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     require_level(level)
@@ -151,7 +142,7 @@ async def test_what_is_explained_is_what_a_module_finds(
     monkeypatch.setenv("EDITOR", "vi")
     monkeypatch.setenv("PAGER", "less")
     differing = []
-    async with trying(level, open_session, write_module) as (session, tries):
+    async with trying(level, open_session) as (session, tries):
         record = SessionRecords().find(session.session_id, Path("/"))
         module = record.module("tool-try")
         assert module is not None
@@ -168,9 +159,9 @@ async def test_what_is_explained_is_what_a_module_finds(
 
 
 async def test_a_session_is_explained_while_it_runs_and_once_it_has_ended(
-    scene: Scene, open_session: OpenSession, write_module: WriteModule
+    scene: Scene, open_session: OpenSession
 ) -> None:
-    async with trying(reachable_level(), open_session, write_module) as (session, _):
+    async with trying(reachable_level(), open_session) as (session, _):
         done = await anyio.to_thread.run_sync(lambda: paddock("why", "tool-try", "read", "half/a.txt", cwd=scene.work))
         assert done.returncode == 0 and "has not ended" in done.stdout, done.stderr
     done = paddock("why", "tool-try", "read", "secret.txt", "--session", session.session_id, "--json")
