@@ -7,7 +7,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import yaml
 
 from bench.affinity import every_core
 from bench.chat import PADDOCK
+from bench.commands import seconds_of
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
 from bench.sources import remove
@@ -130,7 +131,7 @@ async def _run(folder: Path, effort: Effort) -> list[Row]:
     (folder / "extending.yaml").write_text("extends: ./bundle.yaml\n")
 
     async def took(plan: str) -> list[float]:
-        return [await asyncio.to_thread(_run_command, folder, [*PADDOCK, "run", plan, "hello", "--trust-plan"])]
+        return [await asyncio.to_thread(seconds_of, str(folder), [*PADDOCK, "run", plan, "hello", "--trust-plan"])]
 
     with every_core():
         cases = {"bundle": lambda: took("extending.yaml"), "plan": lambda: took("plan.yaml")}
@@ -145,14 +146,6 @@ async def _run(folder: Path, effort: Effort) -> list[Row]:
             Target(1.15),
         )
     ]
-
-
-def _run_command(folder: Path, command: Sequence[str]) -> float:
-    environ = {**os.environ, "XDG_STATE_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
-    before = time.perf_counter()
-    subprocess.run(command, cwd=folder, env=environ, check=True, timeout=_SECONDS, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    return time.perf_counter() - before
 
 
 async def _fetched(folder: Path, effort: Effort) -> list[Row]:

@@ -44,7 +44,7 @@ async def measure_commands(effort: Effort) -> list[Row]:
         (Path(folder) / "notes.txt").write_text("noted", encoding="utf-8")
 
         async def took(*command: str) -> list[float]:
-            return [await asyncio.to_thread(_run, folder, command)]
+            return [await asyncio.to_thread(seconds_of, folder, command)]
 
         async def bare() -> list[float]:
             return [await asyncio.to_thread(run_bare_interpreter) / 1000]
@@ -94,8 +94,8 @@ async def measure_commands(effort: Effort) -> list[Row]:
     ]
 
 
-def _run(folder: str, command: Sequence[str]) -> float:
-    """Return the seconds that a command takes."""
+def seconds_of(folder: str, command: Sequence[str]) -> float:
+    """Return the seconds that a command takes in a folder that is its user's as well."""
     environ = {**os.environ, "XDG_STATE_HOME": folder, "XDG_CONFIG_HOME": folder}
     before = time.perf_counter()
     subprocess.run(

@@ -20,7 +20,7 @@ from bench.published import published_python
 from bench.reference import AsyncioReference
 from bench.row import Row, Target
 from bench.sampling import Block, Effort, Samples, interleave
-from bench.stage import MODULES, Stage
+from bench.stage import MODULES, Stage, turns_of
 from bench.timing import repeated
 from bench.yardstick import bare_interpreter, plain_call
 from paddock import Session
@@ -134,11 +134,9 @@ async def _turns(
 ) -> Samples:
     """Return what `read` makes of the microseconds of so many turns in a row, of a conversation that begins empty."""
     async with Session(_compared_plan(), trust_plan=True) as session, in_process as plain:
-        context = session.coordinator.get("context")
 
         async def workers() -> list[float]:
-            await context.clear()  # else each turn carries those before it
-            return read(await repeated(lambda: session.execute("hello"), turns)())
+            return read(await turns_of(session, turns)())
 
         async def one_process() -> list[float]:
             return read(await plain.tell(turns=turns))

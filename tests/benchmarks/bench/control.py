@@ -15,6 +15,7 @@ from unittest.mock import patch
 from bench.contract import plan_of
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
+from bench.stage import turns_of
 from bench.timing import repeated
 from paddock import Session
 from paddock.session import operated
@@ -60,14 +61,9 @@ def _sockets_in(folder: str) -> Iterator[None]:
 
 async def _looks(folder: Path, rounds: int) -> Samples:
     async with Session(plan_of("loop-basic"), trust_plan=True) as session:
-        context = session.coordinator.get("context")
         socket = next(folder.glob("*.sock"))  # noqa: ASYNC240
-
-        async def turn() -> list[float]:
-            await context.clear()  # else each turn carries those before it
-            return await repeated(lambda: session.execute("hello"), _TURNS)()
-
-        return await interleave({"look": repeated(lambda: _status(socket), _TURNS), "turn": turn}, rounds)
+        look = repeated(lambda: _status(socket), _TURNS)
+        return await interleave({"look": look, "turn": turns_of(session, _TURNS)}, rounds)
 
 
 async def _status(socket: Path) -> None:

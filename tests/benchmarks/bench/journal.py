@@ -16,7 +16,8 @@ from typing import Any, Final
 from bench.contract import plan_of
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
-from bench.timing import called, repeated, timed
+from bench.stage import turns_of
+from bench.timing import called, timed
 from paddock import Session
 from paddock.rpc.marshal import Marshaller
 from paddock.session.journals.context_journal import ContextJournal
@@ -112,14 +113,7 @@ async def _turns(folder: Path, rounds: int) -> Samples:
     async with AsyncExitStack() as stack:
 
         async def case(journal: Journals | None) -> Callable[[], Awaitable[list[float]]]:
-            session = await stack.enter_async_context(_session(journal=journal))
-            context = session.coordinator.get("context")
-
-            async def block() -> list[float]:
-                await context.clear()  # else each turn carries those before it
-                return await repeated(lambda: session.execute("hello"), _TURNS)()
-
-            return block
+            return turns_of(await stack.enter_async_context(_session(journal=journal)), _TURNS)
 
         return await interleave({"journal": await case(Journals(folder)), "none": await case(None)}, rounds)
 

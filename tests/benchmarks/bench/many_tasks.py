@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from unittest.mock import patch
 
 from bench.affinity import every_core
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
+from bench.stage import SMALL_PLAN, tasks_file
 from paddock.batch import run
 from paddock.batch.ledger import Lines
 
@@ -20,10 +20,6 @@ _ROUNDS: Final = 7
 _TASKS: Final = 16
 _AT_ONCE: Final = 8
 _TARGET: Final = Target(1.05)
-_PLAN: Final[dict[str, Any]] = {
-    "session": {"orchestrator": "loop-basic", "context": "context-simple"},
-    "providers": [{"module": "provider-mock", "config": {"fallback": "You said: {prompt}"}}],
-}
 
 
 async def measure_many_tasks(effort: Effort) -> list[Row]:
@@ -38,16 +34,10 @@ async def measure_many_tasks(effort: Effort) -> list[Row]:
 
 async def _run(folder: Path, number: int, is_synced: bool) -> list[float]:
     with tempfile.TemporaryDirectory(dir=folder) as name:
-        tasks, out = _written(Path(name), number), Path(name, "out")
+        tasks, out = tasks_file(Path(name), number), Path(name, "out")
         with patch.object(Lines, "sync", Lines.sync if is_synced else _unsynced):
-            times = [time.perf_counter_ns() async for _ in run(_PLAN, tasks, out=out, concurrency=_AT_ONCE)]
+            times = [time.perf_counter_ns() async for _ in run(SMALL_PLAN, tasks, out=out, concurrency=_AT_ONCE)]
     return [(times[-1] - times[0]) / 1e6 / (number - 1)]  # without the trial before the first
-
-
-def _written(folder: Path, number: int) -> Path:
-    path = folder / "tasks.jsonl"
-    path.write_text("".join(json.dumps({"id": f"t{one}", "prompt": "hello"}) + "\n" for one in range(number)))
-    return path
 
 
 async def _unsynced(lines: Lines) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from bench.affinity import every_core
 from bench.row import NotMeasured, Row, Target
 from bench.sampling import Effort, Samples, interleave
+from bench.stage import SMALL_PLAN, tasks_file
 from paddock.batch import run as run_here
 from paddock.ray import run as run_on_nodes
 
@@ -22,10 +23,6 @@ _QUICK_TASKS: Final = 6
 _AT_ONCE: Final = 2  # from the first task on: here, too, a run begins with as many as there are processors
 _WARMING: Final = 2 * _AT_ONCE  # results that do not count
 _TARGET: Final = Target(1.11)  # of the time; 0.9 of the tasks a second
-_PLAN: Final = {
-    "session": {"orchestrator": "loop-basic", "context": "context-simple"},
-    "providers": [{"module": "provider-mock", "config": {"fallback": "You said: {prompt}"}}],
-}
 
 
 async def measure_ray_tasks(effort: Effort) -> list[Row]:
@@ -62,16 +59,11 @@ async def measure_ray_tasks(effort: Effort) -> list[Row]:
 
 async def _run(folder: Path, run: Any, count: int) -> list[float]:
     with tempfile.TemporaryDirectory(dir=folder) as name:
-        results: AsyncIterator[Any] = run(*_written(Path(name), count), out=Path(name, "out"))
+        plan = Path(name, "plan.json")
+        plan.write_text(json.dumps(SMALL_PLAN))  # noqa: ASYNC240
+        results: AsyncIterator[Any] = run(plan, tasks_file(Path(name), count), out=Path(name, "out"))
         times = []
         async for result in results:
             assert result.status == "done", result
             times.append(time.perf_counter_ns())
     return [(times[-1] - times[_WARMING]) / 1e6 / (count - 1 - _WARMING)]
-
-
-def _written(folder: Path, count: int) -> tuple[Path, Path]:
-    plan, tasks = folder / "plan.json", folder / "tasks.jsonl"
-    plan.write_text(json.dumps(_PLAN))
-    tasks.write_text("".join(json.dumps({"id": f"t{at}", "prompt": "hello"}) + "\n" for at in range(count)))
-    return plan, tasks

@@ -16,7 +16,7 @@ from bench.chat import PADDOCK
 from bench.contract import plan_of
 from bench.row import Row, Target
 from bench.sampling import Effort, Samples, interleave
-from bench.timing import repeated
+from bench.stage import turns_of
 from bench.yardstick import pass_block
 from paddock import Session
 from paddock.rpc.trace import Trace
@@ -59,14 +59,9 @@ async def _turns(rounds: int) -> Samples:
     async with AsyncExitStack() as stack:
 
         async def case(trace: Trace | None) -> Callable[[], Awaitable[list[float]]]:
-            session = await stack.enter_async_context(Session(plan_of("loop-basic"), trust_plan=True, trace=trace))
-            context = session.coordinator.get("context")
-
-            async def block() -> list[float]:
-                await context.clear()  # else each turn carries those before it
-                return await repeated(lambda: session.execute("hello"), _TURNS)()
-
-            return block
+            return turns_of(
+                await stack.enter_async_context(Session(plan_of("loop-basic"), trust_plan=True, trace=trace)), _TURNS
+            )
 
         return await interleave({"trace": await case(Trace()), "none": await case(None)}, rounds)
 

@@ -13,7 +13,7 @@ import time
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -21,6 +21,7 @@ from bench.affinity import every_core
 from bench.child import Child
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
+from bench.stage import SMALL_PLAN
 from paddock import Host, Session
 
 _AT_ONCE: Final = (1, 4, 16)
@@ -29,10 +30,6 @@ _SECONDS: Final = 60.0
 _RESIDENT: Final = 8
 _MIB: Final = 1 << 20
 _BENCHMARKS: Final = Path(__file__).resolve().parent.parent
-_PLAN: Final[dict[str, Any]] = {
-    "session": {"orchestrator": "loop-basic", "context": "context-simple"},
-    "providers": [{"module": "provider-mock", "config": {"fallback": "You said: {prompt}"}}],
-}
 
 
 async def measure_sessions(effort: Effort) -> list[Row]:
@@ -75,7 +72,7 @@ async def _rows(host: Host, effort: Effort) -> list[Row]:
 
 
 async def _run(host: Host | None) -> None:
-    async with Session(_PLAN, host=host) as session:
+    async with Session(SMALL_PLAN, host=host) as session:
         await session.execute("hello")
 
 
@@ -89,7 +86,7 @@ async def _rate(host: Host | None, number: int) -> list[float]:
 
 async def _start(host: Host | None) -> list[float]:
     before = time.perf_counter_ns()
-    async with Session(_PLAN, host=host):
+    async with Session(SMALL_PLAN, host=host):
         return [(time.perf_counter_ns() - before) / 1e6]
 
 
@@ -112,7 +109,7 @@ async def growth(count: int) -> float:
     found = []
     async with Host() as host, AsyncExitStack() as sessions:
         for _ in range(count + 1):
-            session = await sessions.enter_async_context(Session(_PLAN, host=host))
+            session = await sessions.enter_async_context(Session(SMALL_PLAN, host=host))
             await session.execute("hello")
             gc.collect()
             found.append(_used())

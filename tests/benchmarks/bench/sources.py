@@ -11,13 +11,14 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from bench.row import Row, Target
 from bench.sampling import Effort, interleave
-from bench.yardstick import bare_interpreter, in_bare_interpreters, run_bare_interpreter
+from bench.yardstick import bare_interpreter, in_bare_interpreters, pass_block
 from paddock.module_sources.provisioning import SourceOptions
 from paddock.module_sources.resolve import ModuleSources
 from paddock.plan.model import EntryPlace, ModuleEntry
@@ -139,15 +140,13 @@ async def _warm(user: _User, modules: Sequence[tuple[str, str]], effort: Effort)
     ]
 
 
+async def _resolved_once(user: _User, module: tuple[str, str]) -> list[float]:
+    async with _for_once(user) as cache:
+        return [await user.resolve([module], cache, cache)]
+
+
 async def _first(user: _User, module: tuple[str, str], rounds: int) -> list[Row]:
-    async def looking_up() -> list[float]:
-        async with _for_once(user) as cache:
-            return [await user.resolve([module], cache, cache)]
-
-    async def bare() -> list[float]:
-        return [await asyncio.to_thread(run_bare_interpreter)]
-
-    samples = await interleave({"first": looking_up, "pass": bare}, rounds)
+    samples = await interleave({"first": partial(_resolved_once, user, module), "pass": pass_block}, rounds)
     return [
         Row.compared(
             "resolve from a small repository for the first time, to `python -c pass`",
@@ -161,10 +160,6 @@ async def _first(user: _User, module: tuple[str, str], rounds: int) -> list[Row]
 
 
 async def _cold(user: _User, module: tuple[str, str], repository: Path, files: int, rounds: int) -> list[Row]:
-    async def resolving() -> list[float]:
-        async with _for_once(user) as cache:
-            return [await user.resolve([module], cache, cache)]
-
     async def cloning() -> list[float]:
         async with _for_once(user) as folder:
             command = ["git", "clone", "--quiet", "--depth", "1", f"file://{repository}", str(folder / "clone")]
@@ -172,7 +167,7 @@ async def _cold(user: _User, module: tuple[str, str], repository: Path, files: i
             subprocess.run(command, check=True, close_fds=False, timeout=_CLONE_SECONDS)
             return [(time.perf_counter_ns() - before) / 1e6]
 
-    samples = await interleave({"resolve": resolving, "clone": cloning}, rounds)
+    samples = await interleave({"resolve": partial(_resolved_once, user, module), "clone": cloning}, rounds)
     return [
         Row.compared(
             f"resolve from a repository of {files} files, to a clone",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import compileall
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -14,6 +15,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import paddock_sdk
+from bench.sampling import Block
+from bench.timing import repeated
+from paddock import Session
 from paddock.authorization.authorizer import Authorizer
 from paddock.isolation.sandbox_host import SandboxHost
 from paddock.plan.model import EntryPlace, Kind, ModuleEntry
@@ -25,6 +29,28 @@ from paddock_sources import FileSource
 
 MODULES = Path(__file__).resolve().parent.parent / "modules"
 _REFERENCE = Path(__file__).resolve().parents[3] / "modules"
+SMALL_PLAN: dict[str, Any] = {
+    "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+    "providers": [{"module": "provider-mock", "config": {"fallback": "You said: {prompt}"}}],
+}
+
+
+def tasks_file(folder: Path, number: int) -> Path:
+    """Write so many small tasks."""
+    path = folder / "tasks.jsonl"
+    path.write_text("".join(json.dumps({"id": f"t{one}", "prompt": "hello"}) + "\n" for one in range(number)))
+    return path
+
+
+def turns_of(session: Session, turns: int) -> Block:
+    """Return a block of so many turns, of a conversation that begins empty."""
+    context = session.coordinator.get("context")
+
+    async def block() -> list[float]:
+        await context.clear()  # else each turn carries those before it
+        return await repeated(lambda: session.execute("hello"), turns)()
+
+    return block
 
 
 class Stage:
