@@ -16,6 +16,11 @@ def says(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "answer": {"result": fields}}
 
 
+def injects(name: str, text: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Return a handler that puts a text into the conversation."""
+    return says(name, action="inject_context", context_injection=text, **fields)
+
+
 def returns(value: Any) -> list[dict[str, Any]]:
     """Return a handler that answers with a plain value, and one after it that answers nothing."""
     return [{"name": "first", "answer": {"value": value}}, {"name": "second", "answer": {}}]
@@ -39,6 +44,14 @@ def item(content: str, hook: str, **fields: Any) -> dict[str, Any]:
     return {"content": content, "hook_name": hook, "event": "plan:start", **fields}
 
 
+DENIED = {
+    "action": "deny",
+    "reason": "no",
+    "user_message": "told",
+    "user_message_level": "error",
+    "data": {"more": 1},
+    "suppress_output": True,
+}
 BOTH = ["first", "second"]
 FIRST = ["first"]
 
@@ -82,30 +95,9 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
     "a handler that takes too many arguments": (kind("takes three arguments"), continues(), ["second"]),
     "a handler that cannot be called": (kind("is no function"), continues(), ["second"]),
     # Several answers.
-    "a deny keeps all its fields": (
-        [
-            says(
-                "first",
-                action="deny",
-                reason="no",
-                user_message="told",
-                user_message_level="error",
-                data={"more": 1},
-                suppress_output=True,
-            )
-        ],
-        {
-            "action": "deny",
-            "reason": "no",
-            "user_message": "told",
-            "user_message_level": "error",
-            "data": {"more": 1},
-            "suppress_output": True,
-        },
-        FIRST,
-    ),
+    "a deny keeps all its fields": ([says("first", **DENIED)], DENIED, FIRST),
     "a deny discards what was injected before it": (
-        [says("first", action="inject_context", context_injection="x"), says("second", action="deny")],
+        [injects("first", "x"), says("second", action="deny")],
         {"action": "deny"},
         BOTH,
     ),
@@ -116,7 +108,7 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
     ),
     "the first question is the one asked": (
         [
-            says("first", action="inject_context", context_injection="x"),
+            injects("first", "x"),
             says("second", action="ask_user", approval_prompt="first?", approval_timeout=3.0),
             says("third", action="ask_user", approval_prompt="second?"),
         ],
@@ -124,18 +116,12 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
         ["first", "second", "third"],
     ),
     "a question beats an injection that comes after it": (
-        [
-            says("first", action="ask_user", approval_prompt="?"),
-            says("second", action="inject_context", context_injection="x"),
-        ],
+        [says("first", action="ask_user", approval_prompt="?"), injects("second", "x")],
         {"action": "ask_user", "approval_prompt": "?"},
         BOTH,
     ),
     "an injection beats a modification": (
-        [
-            says("first", action="modify", data={"changed": True}),
-            says("second", action="inject_context", context_injection="x"),
-        ],
+        [says("first", action="modify", data={"changed": True}), injects("second", "x")],
         {"action": "inject_context", "context_injection": "x", "context_injections": [item("x", "second")]},
         BOTH,
     ),
@@ -182,16 +168,7 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
     ),
     # Injections.
     "a single injection comes back with its origin": (
-        [
-            says(
-                "first",
-                action="inject_context",
-                context_injection="x",
-                context_injection_role="user",
-                ephemeral=True,
-                user_message="survives",
-            )
-        ],
+        [injects("first", "x", context_injection_role="user", ephemeral=True, user_message="survives")],
         {
             "action": "inject_context",
             "context_injection": "x",
@@ -203,23 +180,22 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
         FIRST,
     ),
     "an empty text is an injection": (
-        [says("first", action="inject_context", context_injection="")],
+        [injects("first", "")],
         {"action": "inject_context", "context_injection": "", "context_injections": [item("", "first")]},
         FIRST,
     ),
-    "an injection of nothing is none": ([says("first", action="inject_context")], continues(), FIRST),
+    "an injection of nothing is none": ([injects("first")], continues(), FIRST),
     "several injections become one": (
         [
-            says(
+            injects(
                 "first",
-                action="inject_context",
-                context_injection="one",
+                "one",
                 context_injection_role="user",
                 ephemeral=True,
                 suppress_output=True,
                 user_message="dropped",
             ),
-            says("second", action="inject_context", context_injection="two", append_to_last_tool_result=True),
+            injects("second", "two", append_to_last_tool_result=True),
             says("third", action="continue"),
         ],
         {
@@ -230,52 +206,30 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
             "suppress_output": True,
             "append_to_last_tool_result": True,
             "context_injections": [
-                {"content": "one", "role": "user", "ephemeral": True, "hook_name": "first", "event": "plan:start"},
-                {
-                    "content": "two",
-                    "append_to_last_tool_result": True,
-                    "hook_name": "second",
-                    "event": "plan:start",
-                },
+                item("one", "first", role="user", ephemeral=True),
+                item("two", "second", append_to_last_tool_result=True),
             ],
         },
         ["first", "second", "third"],
     ),
     "several have the first role and last as short as any": (
         [
-            says("first", action="inject_context", context_injection="one"),
-            says(
-                "second",
-                action="inject_context",
-                context_injection="two",
-                context_injection_role="assistant",
-                ephemeral=True,
-                suppress_output=True,
-            ),
+            injects("first", "one"),
+            injects("second", "two", context_injection_role="assistant", ephemeral=True, suppress_output=True),
         ],
         {
             "action": "inject_context",
             "context_injection": "one\n\ntwo",
             "ephemeral": True,
-            "context_injections": [
-                {"content": "one", "hook_name": "first", "event": "plan:start"},
-                {
-                    "content": "two",
-                    "role": "assistant",
-                    "ephemeral": True,
-                    "hook_name": "second",
-                    "event": "plan:start",
-                },
-            ],
+            "context_injections": [item("one", "first"), item("two", "second", role="assistant", ephemeral=True)],
         },
         BOTH,
     ),
     "a list of injections outweighs the text beside it": (
         [
-            says(
+            injects(
                 "first",
-                action="inject_context",
-                context_injection="ignored",
+                "ignored",
                 context_injection_role="assistant",
                 context_injections=[
                     {"content": "one", "role": "user", "hook_name": "made up", "event": "made up"},
@@ -288,26 +242,16 @@ ANSWERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], list[str]]] = {
             "context_injection": "one\n\ntwo",
             "context_injection_role": "user",
             "ephemeral": True,
-            "context_injections": [
-                {"content": "one", "role": "user", "hook_name": "first", "event": "plan:start"},
-                {"content": "two", "ephemeral": True, "hook_name": "first", "event": "plan:start"},
-            ],
+            "context_injections": [item("one", "first", role="user"), item("two", "first", ephemeral=True)],
         },
         FIRST,
     ),
     "lists and texts are joined in order": (
-        [
-            says("first", action="inject_context", context_injections=[{"content": "one"}, {"content": "two"}]),
-            says("second", action="inject_context", context_injection="three"),
-        ],
+        [injects("first", context_injections=[{"content": "one"}, {"content": "two"}]), injects("second", "three")],
         {
             "action": "inject_context",
             "context_injection": "one\n\ntwo\n\nthree",
-            "context_injections": [
-                {"content": "one", "hook_name": "first", "event": "plan:start"},
-                {"content": "two", "hook_name": "first", "event": "plan:start"},
-                {"content": "three", "hook_name": "second", "event": "plan:start"},
-            ],
+            "context_injections": [item("one", "first"), item("two", "first"), item("three", "second")],
         },
         BOTH,
     ),

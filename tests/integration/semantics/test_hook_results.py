@@ -111,9 +111,7 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         injects("soon gone", ephemeral=True),
         outcome(
             injects(
-                "soon gone",
-                ephemeral=True,
-                context_injections=[{"content": "soon gone", "ephemeral": True, **ITEM}],
+                "soon gone", ephemeral=True, context_injections=[{"content": "soon gone", "ephemeral": True, **ITEM}]
             )
         ),
     ),
@@ -137,12 +135,7 @@ RESULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 "ephemeral": True,
                 "append_to_last_tool_result": True,
                 "context_injections": [
-                    {
-                        "content": "soon gone",
-                        "role": "user",
-                        "ephemeral": True,
-                        "append_to_last_tool_result": True,
-                    }
+                    {"content": "soon gone", "role": "user", "ephemeral": True, "append_to_last_tool_result": True}
                 ],
             },
             messages=[written("stays", **UNKNOWN)],
