@@ -24,6 +24,7 @@ _STEPS = 10
 _AT_ONCE = 2  # seeds of one process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [_USUAL, *repeating(*range(_USUAL + _AT_ONCE, 13, _AT_ONCE))])
 def test_what_must_hold_after_any_fault_holds(seed: int) -> None:
     command = [sys.executable, str(Path(__file__).with_name("simulator.py")), *map(str, (seed, _STEPS, _AT_ONCE))]

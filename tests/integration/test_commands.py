@@ -51,6 +51,8 @@ from support.examples import repeating
 from support.shut_in_commands import LEVELS, commands_at
 
 _GIT = pytest.mark.skipif(shutil.which("git") is None, reason=f"there is no git in {os.get_exec_path()}")
+# What the code of the level does not decide.
+_AT_ONE_LEVEL = pytest.mark.parametrize("commands", [LEVELS[0], *repeating(*LEVELS[1:])], indirect=True)
 _SECONDS = 60
 _BIG = 50 << 20
 _SECRET = "not for strangers"
@@ -301,6 +303,7 @@ def test_an_interpreter_and_its_packages_run_where_they_may_be_read(commands: So
     assert ran.stdout.startswith(b"pip ")
 
 
+@_AT_ONE_LEVEL
 @pytest.mark.parametrize("path", ["/", "/proc/1", "/nowhere/at/all", "relative"])
 def test_a_path_that_cannot_be_given_is_an_error(commands: SourceCommands, path: str) -> None:
     with pytest.raises(CommandError, match=re.escape(path)):
@@ -323,6 +326,7 @@ def test_the_level_is_told_and_commands_follow_one_another_quickly(
         assert {process.pid for process in psutil.Process().children(recursive=True)} == workers
 
 
+@_AT_ONE_LEVEL
 @pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", -15), ("kill -9 $$", -9)])
 def test_exit_codes_are_told(commands: SourceCommands, script: str, code: int) -> None:
     with commands.open(CommandAccess("sh")) as session:
@@ -337,6 +341,7 @@ def test_fifty_megabytes_go_in_and_come_out(commands: SourceCommands) -> None:
         assert session.run(["cat"], stdin=chunks).stdout == data * (_BIG >> 20)
 
 
+@_AT_ONE_LEVEL
 def test_too_much_output_ends_it_and_the_next_runs(commands: SourceCommands) -> None:
     with commands.open(CommandAccess("yes")) as session:
         with pytest.raises(CommandOutputError):
@@ -361,6 +366,7 @@ def test_what_a_command_leaves_behind_ends_with_it(commands: SourceCommands) -> 
     assert not sleeping()
 
 
+@_AT_ONE_LEVEL
 def test_an_error_of_who_listens_ends_it(commands: SourceCommands) -> None:
     def refuse(data: memoryview) -> None:
         raise KeyError("enough")
@@ -377,6 +383,7 @@ def test_an_error_of_who_listens_ends_it(commands: SourceCommands) -> None:
         assert session.run(["echo", "here"]).stdout == b"here\n"
 
 
+@_AT_ONE_LEVEL
 def test_a_program_that_is_not_there_is_named(commands: SourceCommands) -> None:
     with commands.open(CommandAccess("git")) as session:
         with pytest.raises(CommandMissingError, match="`no-such-program` cannot be started") as caught:
@@ -417,6 +424,7 @@ def test_a_command_that_stops_its_worker_is_ended_all_the_same(
             session.run(["true"])
 
 
+@_AT_ONE_LEVEL
 @pytest.mark.parametrize("how", ["done", "refused", "lost"])
 def test_a_worker_that_does_not_end_in_time_is_said_not_to(
     commands: SourceCommands, monkeypatch: pytest.MonkeyPatch, how: str
@@ -453,7 +461,7 @@ def test_a_worker_that_does_not_end_in_time_is_said_not_to(
         assert session.run(["true"]).code == 0
 
 
-@pytest.mark.parametrize("commands", [LEVELS[0], *repeating(*LEVELS[1:])], indirect=True)
+@_AT_ONE_LEVEL
 def test_many_threads_have_sessions_at_once(commands: SourceCommands) -> None:
     def work(number: int) -> bytes:
         with commands.open(CommandAccess("sh")) as session:
@@ -467,13 +475,7 @@ def test_many_threads_have_sessions_at_once(commands: SourceCommands) -> None:
 
 
 @_GIT
-def test_git_says_what_it_is(commands: SourceCommands) -> None:
-    with commands.open(CommandAccess("git")) as session:
-        assert session.run(["git", "--version"]).stdout.startswith(b"git version ")
-
-
-@_GIT
-@pytest.mark.parametrize("commands", [LEVELS[0], *repeating(*LEVELS[1:])], indirect=True)
+@_AT_ONE_LEVEL
 def test_git_fetches_by_http_and_shows_a_thousand_files(
     commands: SourceCommands, repository: Repository, tmp_path: Path
 ) -> None:
