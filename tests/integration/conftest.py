@@ -63,6 +63,11 @@ def a_level(request: pytest.FixtureRequest) -> IsolationLevel:
 
 
 @pytest.fixture
+def ns() -> IsolationLevel:
+    return require_level("ns")
+
+
+@pytest.fixture
 def home() -> Iterator[Path]:
     """A home folder with a key in it; not below /tmp, of which modules have one of their own."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="paddock-test-") as folder:

@@ -50,6 +50,35 @@ class Loop:
 async def mount(coordinator, config):
     await coordinator.mount("orchestrator", Loop())
 """
+_CONTEXT = """
+import asyncio
+import os
+
+class Kept:
+    def __init__(self):
+        self.messages = []
+
+    async def add_message(self, message):
+        self.messages.append(message)
+
+    async def get_messages(self):
+        return list(self.messages)
+
+    async def get_messages_for_request(self, token_budget=None, provider=None):
+        return list(self.messages)
+
+    async def set_messages(self, messages):
+        self.messages = list(messages)
+
+    async def clear(self):
+        self.messages = []
+
+class Context(Kept):
+{body}
+
+async def mount(coordinator, config):
+    await coordinator.mount("context", Context())
+"""
 
 
 def tool_code(name: str, body: str) -> str:
@@ -62,8 +91,13 @@ def loop_code(body: str) -> str:
     return _LOOP.format(body=_indented(body))
 
 
-def _indented(body: str) -> str:
-    return textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8)
+def context_code(body: str = "pass") -> str:
+    """Return the code of a module with a context that keeps what it is given, but for what the class's `body` says."""
+    return _CONTEXT.format(body=_indented(body, 4))
+
+
+def _indented(body: str, by: int = 8) -> str:
+    return textwrap.indent(textwrap.dedent(body).strip("\n"), " " * by)
 
 
 class Code(str):

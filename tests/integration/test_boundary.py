@@ -6,7 +6,7 @@ from typing import Any
 
 from integration.community import community
 from integration.conftest import OpenSession
-from integration.probe import entry_of, loop_code, probe, probed
+from integration.probe import context_code, entry_of, loop_code, probe, probed
 
 _RELAY = """
     class Relay:
@@ -98,27 +98,13 @@ return ToolResult(output=await listener.heard())
         assert await probed(session) == list(range(1, 21))
 
 
-_BUDGETING_CONTEXT = """
-    class Budgeting:
-        async def add_message(self, message):
-            pass
-
-        async def get_messages_for_request(self, token_budget=None, provider=None):
-            info = provider.get_info()
-            return [{"role": "user", "content": f"{provider.name} {info.id} {info.defaults['context_window']}"}]
-
-        async def get_messages(self):
-            return []
-
-        async def set_messages(self, messages):
-            pass
-
-        async def clear(self):
-            pass
-
-    async def mount(coordinator, config):
-        await coordinator.mount("context", Budgeting())
-"""
+_BUDGETING_CONTEXT = context_code(
+    """
+    async def get_messages_for_request(self, token_budget=None, provider=None):
+        info = provider.get_info()
+        return [{"role": "user", "content": f"{provider.name} {info.id} {info.defaults['context_window']}"}]
+    """
+)
 
 _LENDER = """
     messages = await context.get_messages_for_request(provider=providers["mock"])

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from integration.conftest import OpenSession, WriteModule
-from integration.probe import call_once, called, entry_of, loop_code, tool_code
+from integration.probe import call_once, called, context_code, entry_of, loop_code, tool_code
 from paddock import Session
 from paddock.isolation.denials import attempt
 from paddock.session.tool_call import ToolCallOutcome
@@ -372,43 +372,27 @@ async def test_denials_of_a_call_are_not_those_of_earlier_ones(source: str, home
 
 # -- what is lent ------------------------------------------------------------------------------
 
-_CONTEXT = """
-    class Context:
-        def __init__(self):
-            self.messages = []
-            self.kept = None
+_CONTEXT = context_code(
+    """
+    kept = None
 
-        async def add_message(self, message):
-            self.messages.append(message)
+    async def get_messages_for_request(self, token_budget=None, provider=None):
+        self.kept = self.kept or provider
+        said = []
+        for act in ("get_info", "complete"):
+            try:
+                said.append(await getattr(self.kept, act)())
+            except Exception as error:
+                said.append(type(error).__name__)
+        return said
 
-        async def get_messages(self):
-            return list(self.messages)
+    async def set_system_prompt_factory(self, factory):
+        self.factory = factory
 
-        async def set_messages(self, messages):
-            self.messages = list(messages)
-
-        async def clear(self):
-            self.messages = []
-
-        async def get_messages_for_request(self, token_budget=None, provider=None):
-            self.kept = self.kept or provider
-            said = []
-            for act in ("get_info", "complete"):
-                try:
-                    said.append(await getattr(self.kept, act)())
-                except Exception as error:
-                    said.append(type(error).__name__)
-            return said
-
-        async def set_system_prompt_factory(self, factory):
-            self.factory = factory
-
-        async def prompt(self):
-            return await self.factory()
-
-    async def mount(coordinator, config):
-        await coordinator.mount("context", Context())
-"""
+    async def prompt(self):
+        return await self.factory()
+    """
+)
 
 _PROVIDER = """
     class Provider:

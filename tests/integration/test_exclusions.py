@@ -13,40 +13,32 @@ import pytest
 
 from integration.command_line import paddock, require_level
 from integration.conftest import OpenSession
-from integration.probe import entry_of
+from integration.probe import entry_of, tool_code
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for what is awaited; hit only by a hang
-_LOOKER = """
-    import os
-    from amplifier_core.models import ToolResult
-
-    class Look:
-        name = "look"
-        description = "does one thing to a path, and says what came of it"
-
-        async def execute(self, input):
-            path = input["path"]
-            acts = {
-                "read": lambda: open(path).read(),
-                "write": lambda: open(path, "a").write("x"),
-                "chmod": lambda: os.chmod(path, 0o600),
-                "remove": lambda: os.remove(path),
-                "move": lambda: os.rename(path, path + ".moved"),
-                "move its folder": lambda: os.rename(os.path.dirname(path), os.path.dirname(path) + ".moved"),
-                "replace": lambda: (open(path + ".new", "w").close(), os.rename(path + ".new", path)),
-                "link": lambda: os.link(path, path + ".link"),
-                "list": lambda: sorted(os.listdir(path)),
-                "read by the root": lambda: open("/proc/self/root" + path).read(),
-            }
-            try:
-                return ToolResult(output=acts[input["act"]]())
-            except OSError as error:
-                return ToolResult(output=error.strerror)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Look())
-"""
+_LOOKER = tool_code(
+    "look",
+    """
+    path = input["path"]
+    acts = {
+        "read": lambda: open(path).read(),
+        "write": lambda: open(path, "a").write("x"),
+        "chmod": lambda: os.chmod(path, 0o600),
+        "remove": lambda: os.remove(path),
+        "move": lambda: os.rename(path, path + ".moved"),
+        "move its folder": lambda: os.rename(os.path.dirname(path), os.path.dirname(path) + ".moved"),
+        "replace": lambda: (open(path + ".new", "w").close(), os.rename(path + ".new", path)),
+        "link": lambda: os.link(path, path + ".link"),
+        "list": lambda: sorted(os.listdir(path)),
+        "read by the root": lambda: open("/proc/self/root" + path).read(),
+    }
+    try:
+        return ToolResult(output=acts[input["act"]]())
+    except OSError as error:
+        return ToolResult(output=error.strerror)
+    """,
+)
 _DENIED = "Permission denied"
 
 

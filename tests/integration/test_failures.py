@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from integration.conftest import OpenSession
-from integration.probe import called, entry_of, loop_code, tool_code
+from integration.probe import called, context_code, entry_of, loop_code, tool_code
 from integration.session_internals import kill
 from paddock.errors import ModuleDiedError
 from paddock.workers.exit_report import ExitReason
@@ -282,37 +282,21 @@ async def test_a_provider_that_dies_is_unavailable_for_the_moment_only(open_sess
         assert await session.execute("hello") == "alive"
 
 
-_FORGETFUL_CONTEXT = """
-    import os
+_FORGETFUL_CONTEXT = context_code(
+    """
+    async def add_message(self, message):
+        if os.path.exists("die-before"):
+            os.unlink("die-before")
+            os._exit(1)
+        await super().add_message(message)
 
-    class Forgetful:
-        def __init__(self):
-            self.messages = []
-
-        async def add_message(self, message):
-            if os.path.exists("die-before"):
-                os.unlink("die-before")
-                os._exit(1)
-            self.messages.append(message)
-
-        async def get_messages_for_request(self, token_budget=None, provider=None):
-            return list(self.messages)
-
-        async def get_messages(self):
-            if os.path.exists("die-reading"):
-                os.unlink("die-reading")
-                os._exit(1)
-            return list(self.messages)
-
-        async def set_messages(self, messages):
-            self.messages = list(messages)
-
-        async def clear(self):
-            self.messages = []
-
-    async def mount(coordinator, config):
-        await coordinator.mount("context", Forgetful())
-"""
+    async def get_messages(self):
+        if os.path.exists("die-reading"):
+            os.unlink("die-reading")
+            os._exit(1)
+        return await super().get_messages()
+    """
+)
 
 
 async def test_a_context_that_dies_comes_back_with_every_message_once(

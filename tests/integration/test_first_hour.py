@@ -9,6 +9,7 @@ import pytest
 
 from integration.command_line import Terminal, paddock
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from sources.git_repositories import module_repository
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
@@ -143,27 +144,17 @@ def test_a_second_provider_stands_beside_one_that_asks_a_model(mistral: Path, wr
     assert (told["place"], told["replaced"]) == ("providers[1]", None)
 
 
-_TRIES = """
-    from pathlib import Path
-
-    from amplifier_core import ToolResult
-
-    class Tries:
-        name = "tries"
-        description = "Reads two files and tells nothing."
-        input_schema = {"type": "object", "properties": {}}
-
-        async def execute(self, input):
-            for name in ("one.txt", "two.txt"):
-                try:
-                    Path(input["folder"], name).read_text()
-                except OSError:
-                    pass
-            return ToolResult(output="done")
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Tries())
-"""
+_TRIES = tool_code(
+    "tries",
+    """
+    for name in ("one.txt", "two.txt"):
+        try:
+            Path(input["folder"], name).read_text()
+        except OSError:
+            pass
+    return ToolResult(output="done")
+    """,
+)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 import pytest
 
-from integration.command_line import require_level
 from integration.community import contents, listen
 from paddock import Session
 from paddock.authorization.consent import ConsentAnswer, PlanReview
@@ -37,11 +36,6 @@ class Person:
         assert (options, default) == (["Allow once", "Allow always", "Deny"], "deny")
         self.questions.append(prompt)
         return self._answers.get(prompt.partition(":")[0], "Deny")
-
-
-@pytest.fixture
-def ns() -> IsolationLevel:
-    return require_level("ns")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from integration.conftest import OpenSession
-from integration.probe import called, entry_of, loop_code
+from integration.probe import called, context_code, entry_of, loop_code
 from integration.raw_wire import RAW_WIRE
 from integration.session_internals import kill, runtime_of
 from paddock import Session
@@ -68,31 +68,23 @@ _TALKER = """
         await coordinator.mount("tools", Talker(coordinator))
 """
 
-_CONTEXT = """
-    class Context:
-        def __init__(self):
-            self.held, self.told = [], []
+_CONTEXT = context_code(
+    """
+    def __init__(self):
+        self.messages, self.told = [], []
 
-        async def add_message(self, message):
-            self.held.append(message)
-            self.told.append(1)
+    async def add_message(self, message):
+        self.messages.append(message)
+        self.told.append(1)
 
-        async def set_messages(self, messages):
-            self.held = list(messages)
-            self.told = [len(messages)]
+    async def set_messages(self, messages):
+        self.messages = list(messages)
+        self.told = [len(messages)]
 
-        async def clear(self):
-            self.held = []
-
-        async def get_messages(self):
-            return self.held
-
-        async def get_messages_for_request(self, token_budget=None, provider=None):
-            return [[len(one["content"]) for one in self.held], self.told]
-
-    async def mount(coordinator, config):
-        await coordinator.mount("context", Context())
-"""
+    async def get_messages_for_request(self, token_budget=None, provider=None):
+        return [[len(one["content"]) for one in self.messages], self.told]
+    """
+)
 
 
 def _talkers(*names: str) -> list[dict[str, Any]]:
@@ -143,7 +135,7 @@ async def test_a_large_conversation_reaches_a_fresh_context_in_parts(open_sessio
 @pytest.mark.parametrize("held", ['["x" * 3_000_000] * 6', "[[0] * 100_000] * 3"], ids=["bytes", "values"])
 async def test_a_context_that_returns_with_too_much_is_left_as_it_is(held: str, open_session: OpenSession) -> None:
     keeper = _CONTEXT.replace(
-        "self.held, self.told = [], []", f"self.held, self.told = [dict(content=c) for c in {held}], []"
+        "self.messages, self.told = [], []", f"self.messages, self.told = [dict(content=c) for c in {held}], []"
     )
     entry = entry_of("context-x", keeper)
     async with open_session(context=entry) as session:

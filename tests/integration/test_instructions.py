@@ -11,34 +11,10 @@ import pytest
 from integration.agents import LOOP
 from integration.command_line import paddock
 from integration.conftest import WriteModule
-from integration.probe import tool_code
+from integration.probe import context_code, tool_code
 from paddock import Session
 from paddock.authorization.consent import ConsentAnswer, PlanReview
 from paddock.errors import PlanError, PolicyRefusedError
-
-_KEEPER = """
-    class Keeper:
-        def __init__(self):
-            self.messages = []
-
-        async def add_message(self, message):
-            self.messages.append(message)
-
-        async def get_messages(self):
-            return self.messages
-
-        async def get_messages_for_request(self, token_budget=None, provider=None):
-            return self.messages
-
-        async def set_messages(self, messages):
-            self.messages = messages
-
-        async def clear(self):
-            self.messages = []
-
-    async def mount(coordinator, config):
-        await coordinator.mount("context", Keeper())
-"""
 
 
 @pytest.fixture
@@ -124,7 +100,7 @@ async def test_agents_have_their_own_instructions_and_self_the_sessions(work: Pa
 
 
 async def test_a_context_without_a_factory_gets_it_as_a_message_once(work: Path, write_module: WriteModule) -> None:
-    keeper = {"module": "context-keeper", "source": write_module("context-keeper", _KEEPER)}
+    keeper = {"module": "context-keeper", "source": write_module("context-keeper", context_code())}
     async with Session(plan("Be brief.", context=keeper), working_dir=work, trust_plan=True) as session:
         assert await session.execute("hi") == "You said: hi"
         assert await told(session) == ["Be brief."]

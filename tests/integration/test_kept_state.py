@@ -13,45 +13,34 @@ import pytest
 
 from integration.command_line import diagnosis
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock import Session
 from paddock.errors import PlanError, PolicyRefusedError
 from paddock.workers.exit_report import ExitReason
 from paddock_sandbox.profile import IsolationLevel
 
-_KEEPER = """
-    import os
-    from pathlib import Path
-
-    from amplifier_core.models import ToolResult
-
-    _HELD = []
-
-    class Keep:
-        name = "keep"
-        description = "appends to a file in its home, and tells what is there"
-
-        async def execute(self, input):
-            home = Path.home()
-            if "fill" in input:
-                for number in range(input["fill"]):
-                    (home / f"large-{number}").write_bytes(os.urandom(1 << 20))
-            if "hold" in input:
-                for number in range(input["hold"]):
-                    file = (home / "held").open("wb", buffering=0)
-                    file.write(os.urandom(1 << 20))
-                    (home / "held").unlink()
-                    _HELD.append(file)
-            if "poke" in input:
-                Path(input["poke"]).write_text("poked")
-            diary = home / ".amplifier" / "diary"
-            diary.parent.mkdir(exist_ok=True)
-            with diary.open("a") as file:
-                file.write(input.get("note", "") + ";")
-            return ToolResult(output={"home": str(home), "diary": diary.read_text()})
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Keep())
-"""
+_KEEPER = tool_code(
+    "keep",
+    """
+    home = Path.home()
+    if "fill" in input:
+        for number in range(input["fill"]):
+            (home / f"large-{number}").write_bytes(os.urandom(1 << 20))
+    if "hold" in input:
+        for number in range(input["hold"]):
+            file = (home / "held").open("wb", buffering=0)
+            file.write(os.urandom(1 << 20))
+            (home / "held").unlink()
+            vars(self).setdefault("held", []).append(file)
+    if "poke" in input:
+        Path(input["poke"]).write_text("poked")
+    diary = home / ".amplifier" / "diary"
+    diary.parent.mkdir(exist_ok=True)
+    with diary.open("a") as file:
+        file.write(input.get("note", "") + ";")
+    return ToolResult(output={"home": str(home), "diary": diary.read_text()})
+    """,
+)
 _SECONDS = 60
 
 

@@ -10,32 +10,24 @@ import pytest
 
 from integration.command_line import paddock, require_level
 from integration.conftest import WriteModule
+from integration.probe import tool_code
 from paddock import Session
 from paddock_sandbox.profile import IsolationLevel
 
-_TOOL = """
-    import os
+_TOOL = tool_code(
+    "look",
+    """
     import sys
-
-    from amplifier_core import ToolResult
-
-    class Look:
-        name = "look"
-        description = "tells all that it can read of where it runs"
-
-        async def execute(self, input):
-            said = [__file__, *sys.path, os.getcwd(), *map("=".join, os.environ.items())]
-            for name in ("mountinfo", "mounts", "mountstats", "maps", "cmdline", "environ", "cgroup", "status"):
-                try:
-                    with open(f"/proc/self/{name}", errors="replace") as file:
-                        said.append(file.read())
-                except OSError as error:
-                    said.append(f"{name}: {error.strerror}")
-            return ToolResult(output="\\n".join(said))
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Look())
-"""
+    said = [__file__, *sys.path, os.getcwd(), *map("=".join, os.environ.items())]
+    for name in ("mountinfo", "mounts", "mountstats", "maps", "cmdline", "environ", "cgroup", "status"):
+        try:
+            with open(f"/proc/self/{name}", errors="replace") as file:
+                said.append(file.read())
+        except OSError as error:
+            said.append(f"{name}: {error.strerror}")
+    return ToolResult(output="\\n".join(said))
+    """,
+)
 _SECONDS = 60  # hit only by a hang
 _DIGEST = re.compile(r"[0-9a-f]{32,64}")
 _ROOMS = ("trees-v2", "metadata-v1", "envs-v1")

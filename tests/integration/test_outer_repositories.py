@@ -14,7 +14,7 @@ import pytest
 
 from integration.command_line import require_level
 from integration.conftest import WriteModule
-from integration.probe import call_once
+from integration.probe import call_once, tool_code
 from paddock import Session
 from paddock.isolation.compile import Confinement
 from paddock.session.tool_call import ToolCallOutcome
@@ -23,40 +23,28 @@ from support.examples import repeating
 
 _SECONDS = 60  # for one call; hit only by a hang
 _GIT = """
-    import os
     import subprocess
-
-    from amplifier_core.models import ToolResult
-
-    class Git:
-        name = "git"
-        description = "runs commands in a folder, and tries to read and to write files"
-
-        async def execute(self, input):
-            told = []
-            for command in input.get("commands", []):
-                done = subprocess.run(
-                    ["bash", "-c", command], cwd=input.get("folder"), capture_output=True, text=True, check=False
-                )
-                told.append([done.returncode, done.stdout + done.stderr])
-            for path, text in input.get("write", {}).items():
-                try:
-                    os.makedirs(os.path.dirname(path), exist_ok=True)
-                    with open(path, "w") as file:
-                        file.write(text)
-                    told.append("written")
-                except OSError as error:
-                    told.append(error.strerror)
-            for path in input.get("read", []):
-                try:
-                    with open(path):
-                        told.append(True)
-                except OSError:
-                    told.append(False)
-            return ToolResult(output=told)
-
-    async def mount(coordinator, config):
-        await coordinator.mount("tools", Git())
+    told = []
+    for command in input.get("commands", []):
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=input.get("folder"), capture_output=True, text=True, check=False
+        )
+        told.append([done.returncode, done.stdout + done.stderr])
+    for path, text in input.get("write", {}).items():
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as file:
+                file.write(text)
+            told.append("written")
+        except OSError as error:
+            told.append(error.strerror)
+    for path in input.get("read", []):
+        try:
+            with open(path):
+                told.append(True)
+        except OSError:
+            told.append(False)
+    return ToolResult(output=told)
 """
 _LOOK = ["git log --format=%s", "git status --short -uno", "git diff --stat", "git show HEAD:file", "git branch"]
 
@@ -138,7 +126,7 @@ class Calls:
 
 @pytest.fixture
 def calls(write_module: WriteModule, home: Path, level: IsolationLevel) -> Calls:
-    return Calls(write_module("tool-git", _GIT), home, level)
+    return Calls(write_module("tool-git", tool_code("git", _GIT)), home, level)
 
 
 def _outside(folder: Path, *commands: str) -> list[list[Any]]:
@@ -287,8 +275,8 @@ async def test_no_repository_that_a_module_may_write_to_is_shown(
         plan = {
             "session": {"orchestrator": "loop-basic", "context": "context-simple"},
             "tools": [
-                {"module": "tool-git", "source": write_module("tool-git", _GIT)},
-                {"module": "tool-other", "source": write_module("tool-other", _GIT.replace('"git"', '"other"', 1))},
+                {"module": "tool-git", "source": write_module("tool-git", tool_code("git", _GIT))},
+                {"module": "tool-other", "source": write_module("tool-other", tool_code("other", _GIT))},
             ],
         }
         plan["tools"][0]["permissions"] = {"read": ["."], "run": ["git", "bash"]}  # type: ignore[index]
@@ -331,7 +319,7 @@ async def test_objects_that_are_borrowed_take_the_grant_that_is_named(calls: Cal
 async def test_a_plan_that_was_not_accepted_stays_in_its_folder(
     write_module: WriteModule, tree: Path, level: IsolationLevel
 ) -> None:
-    entry = {"module": "tool-git", "source": write_module("tool-git", _GIT)}
+    entry = {"module": "tool-git", "source": write_module("tool-git", tool_code("git", _GIT))}
     plan = {
         "session": {"orchestrator": "loop-basic", "context": "context-simple"},
         "tools": [{**entry, "source": str(shutil.copytree(entry["source"], tree / "module"))}],

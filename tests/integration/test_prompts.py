@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from integration.conftest import WriteModule
 from integration.seen import Seen
+from integration.tricky_tool import plan_of
 
 pytestmark = pytest.mark.usefixtures("commands_end")
 
@@ -66,19 +66,12 @@ def plan(tmp_path: Path, write_module: WriteModule) -> Callable[..., str]:
         hook = {"module": "hooks-asking", "source": write_module("hooks-asking", _ASKING), "config": config}
         (tmp_path / "file").write_text("content", encoding="utf-8")
         (tmp_path / "noise").mkdir(exist_ok=True)
-        path = tmp_path / "plan.json"
-        path.write_text(
-            json.dumps(
-                {
-                    "session": {"orchestrator": "loop-basic", "context": "context-simple"},
-                    "providers": [{"module": "provider-mock", "config": provider}],
-                    "tools": [{"module": "tool-filesystem", "permissions": {"read": [str(tmp_path / "file")]}}],
-                    "hooks": [{**hook, "permissions": {"write": [str(tmp_path / "noise")]}}],
-                }
-            ),
-            encoding="utf-8",
+        return plan_of(
+            tmp_path,
+            providers=[{"module": "provider-mock", "config": provider}],
+            tools=[{"module": "tool-filesystem", "permissions": {"read": [str(tmp_path / "file")]}}],
+            hooks=[{**hook, "permissions": {"write": [str(tmp_path / "noise")]}}],
         )
-        return str(path)
 
     return write
 

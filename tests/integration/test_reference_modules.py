@@ -16,7 +16,6 @@ import anyio
 import pytest
 
 from host.authoring.installed_wheels import index_of
-from integration.command_line import require_level
 from integration.community import Heard, contents, listen, messages, until
 from integration.session_internals import kill
 from modules import shipped
@@ -56,11 +55,6 @@ class Person:
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
         self.questions.append(prompt.partition(":")[0])
         return "Allow once"
-
-
-@pytest.fixture
-def ns() -> IsolationLevel:
-    return require_level("ns")
 
 
 @pytest.fixture

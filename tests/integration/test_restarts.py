@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from integration.conftest import OpenSession
-from integration.probe import called, entry_of, loop_code, probed
+from integration.probe import called, context_code, entry_of, loop_code, probed
 from integration.session_internals import kill
 from paddock.errors import ModuleLoadError
 
@@ -71,35 +71,19 @@ async def test_calls_into_a_dying_module_all_end(open_session: OpenSession) -> N
     assert later.output == "executed"
 
 
-_SLOW_CONTEXT = """
-    import asyncio, os
+_SLOW_CONTEXT = context_code(
+    """
+    async def get_messages(self):
+        found = list(self.messages)
+        await asyncio.sleep(0.05)  # long enough for a message to come between
+        return found
 
-    class Slow:
-        def __init__(self):
-            self.messages = []
-
-        async def add_message(self, message):
-            self.messages.append(message)
-
-        async def get_messages_for_request(self, token_budget=None, provider=None):
-            return list(self.messages)
-
-        async def get_messages(self):
-            found = list(self.messages)
-            await asyncio.sleep(0.05)  # long enough for a message to come between
-            return found
-
-        async def set_messages(self, messages):
-            if os.path.exists("refuse"):
-                raise ValueError("not those messages")
-            self.messages = list(messages)
-
-        async def clear(self):
-            self.messages = []
-
-    async def mount(coordinator, config):
-        await coordinator.mount("context", Slow())
-"""
+    async def set_messages(self, messages):
+        if os.path.exists("refuse"):
+            raise ValueError("not those messages")
+        await super().set_messages(messages)
+    """
+)
 
 
 async def test_messages_added_while_the_context_comes_back_are_kept_in_order(open_session: OpenSession) -> None:

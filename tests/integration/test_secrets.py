@@ -31,6 +31,7 @@ from integration.command_line import (
 from integration.conftest import WriteModule
 from integration.policed_machine import LOOPBACK_NAME, PolicedMachine
 from integration.probe import loop_code
+from integration.tricky_tool import plan_of
 from support.examples import repeating
 from vendors.echoing_server import OpenAIServer
 
@@ -76,15 +77,8 @@ class Operator:
         """Write a plan that calls a tool once and answers with its result."""
         calls = [{"tool_calls": [{"name": "keyed", "arguments": dict(arguments)}]}]
         provider = {"responses": calls, "fallback": "It said: {last_tool_result}"}
-        path = self.root / "plan.json"
-        plan = {
-            "session": {"orchestrator": "loop-basic", "context": "context-simple"},
-            "providers": [{"module": "provider-mock", "config": provider}],
-            "tools": [tool],
-            **more,
-        }
-        path.write_text(json.dumps(plan), encoding="utf-8")
-        return path
+        entries = {"providers": [{"module": "provider-mock", "config": provider}], "tools": [tool], **more}
+        return Path(plan_of(self.root, **entries))
 
     def paddock(self, *args: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         return paddock(*args, cwd=self.work, environ={**self.environ, **(environ or {})})

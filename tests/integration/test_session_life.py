@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from integration.conftest import OpenSession, WriteModule
 from integration.probe import Code, entry_of, loop_code, probed, tool_code
 from integration.session_internals import call_after_goodbye
+from integration.tricky_tool import plan_of
 from paddock import PaddockError, Session
 from paddock.cli.run_command import run
 from paddock.errors import ModuleLoadError, ModuleMissingError, PlanError, PolicyRefusedError
@@ -211,28 +211,19 @@ def test_a_run_names_modules_that_hang_at_its_end(
     write_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ending, "_SECONDS", {"session:end": 0.3, "cleanup functions": 0.3, "what others emit": 0.3})
-    plan = tmp_path / "plan.json"
     hooks = [
         {"module": f"hooks-{at}", "source": write_module(f"hooks-{at}", _SPOILS), "config": {"at": [event]}}
         for at, event in (("good", "never"), ("deaf", "session:end"), ("slow", "cleanup"))
     ]
-    plan.write_text(
-        json.dumps(
-            {
-                "session": {"orchestrator": "loop-basic", "context": "context-simple"},
-                "providers": [{"module": "provider-mock", "config": {"responses": ["the answer"]}}],
-                "hooks": hooks,
-            }
-        )
+    plan = plan_of(
+        tmp_path, providers=[{"module": "provider-mock", "config": {"responses": ["the answer"]}}], hooks=hooks
     )
-    code = run.main([str(plan), "hello", "-C", str(tmp_path), "--trust-plan"], standalone_mode=False)
+    code = run.main([plan, "hello", "-C", str(tmp_path), "--trust-plan"], standalone_mode=False)
     answered, told = capsys.readouterr()
     assert (code, answered.strip()) == (0, "the answer")
     late = [line for line in told.splitlines() if "did not finish" in line]
-    assert [module for module in ("good", "deaf", "slow") if any(f"`hooks-{module}`" in line for line in late)] == [
-        "deaf",
-        "slow",
-    ]
+    named = [module for module in ("good", "deaf", "slow") if any(f"`hooks-{module}`" in line for line in late)]
+    assert named == ["deaf", "slow"]
     assert len(late) == 2
     assert "Traceback" not in told
 
@@ -437,14 +428,6 @@ async def test_cancelling_the_turns_task_cancels_it_in_the_orchestrators_process
             await turn
         while not (tmp_path / "work" / "was-cancelled").exists():
             await anyio.sleep(0.005)
-
-
-def _descendants(pid: int) -> list[str]:
-    found: list[str] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += [child, *_descendants(int(child))]
-    return found
 
 
 async def test_the_public_names_are_what_an_application_needs() -> None:

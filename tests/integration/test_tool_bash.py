@@ -11,16 +11,10 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import require_level
 from integration.probe import call_once
 from paddock_sandbox.profile import IsolationLevel
 
 _SECONDS = 60  # for a whole session; hit only by a hang
-
-
-@pytest.fixture
-def ns() -> IsolationLevel:
-    return require_level("ns")
 
 
 @pytest.fixture

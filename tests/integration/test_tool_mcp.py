@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from integration.command_line import require_level
 from integration.probe import call_once
 from paddock.session.tool_call import ToolCallOutcome
 from paddock_sandbox.profile import IsolationLevel
@@ -88,11 +87,6 @@ def serve():
 if __name__ == "__main__":
     serve()
 """
-
-
-@pytest.fixture
-def ns() -> IsolationLevel:
-    return require_level("ns")
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def plan(scene: Scene, write_module: WriteModule) -> Path:
 def test_a_plan_is_explained_without_being_run(scene: Scene, plan: Path) -> None:
     allowed = paddock("why", "tool-try", "read", "half/a.txt", "--plan", str(plan), cwd=scene.work)
     assert allowed.returncode == 0, allowed.stderr
-    assert "which was read and not run" in allowed.stdout
+    assert "which was read and not run" in " ".join(allowed.stdout.split())  # in lines as long as the path leaves them
     refused = paddock("why", "tool-try", "write", "half/a.txt", "--plan", str(plan), cwd=scene.work)
     assert refused.returncode == 4
     assert f"tools[0] at {plan}:7" in refused.stdout
@@ -260,16 +260,6 @@ def test_what_is_wrong_with_the_question_is_told(scene: Scene, plan: Path) -> No
     ):
         done = paddock("why", *args, "--plan", str(plan), cwd=scene.work)
         assert done.returncode == code and problem in done.stderr, (args, done.stderr)
-
-
-def test_code_that_is_not_in_the_cache_is_fetched_by_the_named_plan(scene: Scene) -> None:
-    (scene.work / "my plan.yaml").write_text(
-        "session: {orchestrator: loop-basic, context: context-simple}\nproviders: [{module: provider-mock}]\n"
-        "tools: [{module: tool-far, source: 'git+https://example.org/far@v1'}]\n"
-    )
-    done = paddock("why", "tool-far", "read", "x", "--plan", "my plan.yaml", cwd=scene.work)
-    assert done.returncode == 1 and "`paddock lock 'my plan.yaml'`" in done.stderr, done.stderr
-    assert "PLAN" not in done.stderr
 
 
 def test_a_plan_that_grants_what_is_not_there_is_told_as_one(scene: Scene, plan: Path) -> None:
