@@ -17,7 +17,7 @@ import pytest
 
 from integration.command_line import Terminal, paddock, require_level
 from integration.conftest import OpenSession, WriteModule
-from integration.probe import probed
+from integration.probe import called, probed
 from paddock.session.operated import SessionEndedError
 from paddock.state_folder import control_folder
 
@@ -99,7 +99,7 @@ async def test_no_module_is_served_at_the_socket_of_its_session(tool: Tool, open
 
 async def test_an_operator_sees_a_module_reads_it_and_ends_it(tool: Tool, open_session: OpenSession) -> None:
     async with open_session(tools=[tool("busy"), tool("idle")]) as session:
-        turn = asyncio.create_task(probed(session, "busy", say=f"hello {_HOSTILE}", wait=3600))
+        turn = asyncio.create_task(called(session, "busy", say=f"hello {_HOSTILE}", wait=3600))
         while True:
             seen = json.loads((await _command("ps", "--json")).stdout)
             (one,) = [one for one in seen["sessions"] if one["session"] == session.session_id]
@@ -116,7 +116,7 @@ async def test_an_operator_sees_a_module_reads_it_and_ends_it(tool: Tool, open_s
         assert "no running session has a module" in (await _command("logs", "tool-none")).stderr
 
         assert (await _command("end", "tool-busy")).returncode == 0
-        assert "an operator ended it" in await turn
+        assert "an operator ended it" in (await turn)["error"]["message"]
         rows = {row.module: row for row in session.modules}
         assert "an operator ended it" in rows["tool-busy"].exit_reports[0].describe()
         assert await probed(session, "busy") == "done"  # it was started again
