@@ -135,7 +135,7 @@ async def test_two_modules_of_one_source_have_homes_of_their_own(tmp_path: Path,
     shutil.copytree(package, source / "amplifier_module_tool_keep_too")
     entries = [{"module": name, "source": str(source), "state": "keep"} for name in ("tool-keep", "tool-keep-too")]
     with (source / "amplifier_module_tool_keep_too/__init__.py").open("a") as file:
-        file.write("\nKeep.name = 'keep-too'\n")
+        file.write("\nProbe.name = 'keep-too'\n")
 
     async def note(note: str) -> list[dict[str, Any]]:
         async with Session(
