@@ -105,10 +105,11 @@ async def test_an_event_that_passes_takes_no_task(hosted: Hosted, monkeypatch: p
     emitter, _ = await _emit(hosted, {})
     await _said(hook, None)
     tasks: list[object] = []
-    monkeypatch.setattr(hosted.router.tasks, "start", tasks.append)
-    emitted = emitter.request(0, HostMethod.EMIT, ["news", {}])
-    await _said(hook, None)
-    assert (await emitter.answer(emitted)).action == "continue"
+    with monkeypatch.context() as patched:
+        patched.setattr(hosted.router.tasks, "start", tasks.append)
+        emitted = emitter.request(0, HostMethod.EMIT, ["news", {}])
+        await _said(hook, None)
+        assert (await emitter.answer(emitted)).action == "continue"
     assert tasks == []
 
 
