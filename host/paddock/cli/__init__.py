@@ -20,7 +20,6 @@ from paddock_sdk.pydantic_plugins import disable_plugins
 __all__ = ["main"]
 
 _OPEN_FILES = 4096  # for some forty sessions of ten modules
-_VERSION = (["--version"], ["-V"])
 _ALLOCATIONS = 50_000  # between two collections; with garbage of all of them, some megabytes more
 
 
@@ -37,7 +36,7 @@ def main(args: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if args is None else list(args)
     _raise_open_files()
     try:
-        if given in _VERSION:
+        if given in (["--version"], ["-V"]):
             sys.stdout.write(f"paddock {__version__}\n")
             code = 0
         else:

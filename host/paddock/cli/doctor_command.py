@@ -101,7 +101,15 @@ def _capabilities(machine: Machine) -> str:
 def _show_level(screen: Screen, found: LevelFinding, diagnosis: Diagnosis) -> None:
     label, below = f"  {found.level:10}", " " * 12
     if found.failure is not None:
-        screen.labelled([(label, f"unavailable: {found.failure.describe()}"), (below, _fix_of(found, diagnosis))])
+        fix = found.failure.fix
+        first = next(one.level for one in diagnosis.levels if one.failure is not None and one.failure.fix == fix)
+        known = f"fix: {fix}" if first == found.level else f"fix: as for {first}"
+        screen.labelled(
+            [
+                (label, f"unavailable: {found.failure.describe()}"),
+                (below, known if fix else "what would help is not known"),
+            ]
+        )
         return
     screen.labelled([(label, _standing_of(found, diagnosis))])
     if found.level in (diagnosis.limited_level, "none"):
@@ -117,15 +125,6 @@ def _standing_of(found: LevelFinding, diagnosis: Diagnosis) -> str:
         return "available"
     by_plan = "`--trust-plan`" if found.level != "none" else "`isolation: none` in a plan and `--trust-plan`"
     return f"available, where it is accepted: `--isolation {found.level}`, or {by_plan}{not_given}"
-
-
-def _fix_of(found: LevelFinding, diagnosis: Diagnosis) -> str:
-    fix = found.failure.fix if found.failure is not None else ""
-    same = (one.level for one in diagnosis.levels if one.failure is not None and one.failure.fix == fix)
-    first = next(same, found.level)
-    if not fix:
-        return "what would help is not known"
-    return f"fix: {fix}" if first == found.level else f"fix: as for {first}"
 
 
 def _of_what_stands_behind(diagnosis: Diagnosis) -> _Rows:

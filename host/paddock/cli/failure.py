@@ -93,7 +93,6 @@ _HINTS: Final[Mapping[int, str]] = {
 }
 _LINK_LOOP: Final = "Symlink loop from"  # pathlib's, which is no OSError
 _NO_HOME = ("could not determine the home directory", "Could not determine home directory")
-_NO_THREAD = "can't start new thread"
 _MEMORY = "or that of memory, which threads take too: `ulimit -v`, `LimitAS=` in a unit"
 
 
@@ -292,7 +291,7 @@ def of_system(error: BaseException) -> BaseException:
             "no home folder is known: HOME is not set, and this user has none",
             hints=["set HOME to a folder of this user's, as with `Environment=HOME=/var/lib/NAME` in a unit"],
         )
-    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
         is_unlimited = resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
         return KindError(
             "NoRoomError",

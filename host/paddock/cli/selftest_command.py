@@ -20,7 +20,7 @@ from paddock.cli.command_group import example
 from paddock.cli.one_result import result_of
 from paddock.cli.terminal.json_output import print_json
 from paddock.cli.terminal.render import Screen
-from paddock.selftest import CATALOGUE, LEVELS, Attack, AttackRunner, AttackTrial, Result, Verdict
+from paddock.selftest import CATALOGUE, LEVELS, AttackRunner, AttackTrial, Result, Verdict
 from paddock.text import escape
 from paddock_sandbox.profile import IsolationLevel
 from paddock_sources.similar_names import meant
@@ -29,7 +29,6 @@ _FAILED: Final = 3  # isolation is Paddock's own, so a successful attack is an i
 _UNREACHABLE: Final = 1
 _MAX_SHOWN: Final = 160  # characters; the JSON has the whole text
 _LEAKS: Final = f"{Verdict.LEAKS} (known limits of the level, as said above)"
-_NOWHERE: Final = "not possible here"
 
 
 @click.command(epilog=example("paddock selftest read_ssh_key --isolation ns"))
@@ -48,7 +47,12 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
     By default all attacks run, which takes some minutes. The table of results shows their names; for an unknown name,
     the error lists them.
     """
-    chosen = _chosen(attacks)
+    known = {attack.name: attack for attack in CATALOGUE}
+    for name in attacks:
+        if name not in known:
+            instead = meant(name, known, f"there are: {', '.join(known)}")
+            raise click.UsageError(f"there is no attack `{name}`; {instead}")
+    chosen = tuple(known[name] for name in dict.fromkeys(attacks)) or CATALOGUE
     screen = Screen(sys.stderr)
     if chosen is CATALOGUE and not as_json:
         screen.note(
@@ -74,20 +78,6 @@ def selftest(attacks: tuple[str, ...], levels: tuple[IsolationLevel, ...], as_js
     if result.problems:
         return _FAILED
     return missing[0].exit_code if missing else 0
-
-
-def _chosen(names: Sequence[str]) -> tuple[Attack, ...]:
-    """Return the attacks of these names, or all.
-
-    Raises:
-        UsageError: a name is of no attack.
-    """
-    known = {attack.name: attack for attack in CATALOGUE}
-    for name in names:
-        if name not in known:
-            instead = meant(name, known, f"there are: {', '.join(known)}")
-            raise click.UsageError(f"there is no attack `{name}`; {instead}")
-    return tuple(known[name] for name in dict.fromkeys(names)) or CATALOGUE
 
 
 def _as_dict(result: Result, *, is_fine: bool) -> dict[str, object]:
@@ -120,7 +110,7 @@ def _show(result: Result, screen: Screen) -> None:
 
 
 def _rows(trial: AttackTrial, levels: Sequence[IsolationLevel]) -> Iterator[tuple[str, str]]:
-    yield "  outside  ", "works" if trial.control.proves_something else _NOWHERE
+    yield "  outside  ", "works" if trial.control.proves_something else "not possible here"
     for level in levels:
         outcome = trial.outcomes.get(level)
         text = "-" if outcome is None else f"{outcome.verdict.value}: {outcome.by}"

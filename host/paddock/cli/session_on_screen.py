@@ -32,7 +32,6 @@ from paddock_sdk.worker.calls.raised import DETAIL, MAX_LINE, cut
 
 _MAX_KEPT: Final = 10  # of one module
 _MAX_LINES: Final = 200  # of one; a worker sends fewer
-_START: Final = "Traceback (most recent call last):"
 _CHAINED: Final = ("During handling of the above exception", "The above exception was the direct cause")
 
 
@@ -141,7 +140,14 @@ class SessionOpener:
         if session.journal is None:
             return
         if not session.resumed:
-            self._tell_interrupted(session.session_id)
+            given = self._options.working_dir
+            kept = Journals().interrupted_in((given or Path.cwd()).resolve(), besides=session.session_id)
+            if kept is not None:
+                folder = [] if given is None else ["-C", str(given)]
+                goes_on = shlex.join(["paddock", "chat", "--resume", kept.path.stem[:SHORT_ID], *folder])
+                self._screen.note(
+                    f"the last session here did not end: {kept.interruption}; to go on with it: `{goes_on}`"
+                )
         if not session.resumed and self._screen.is_terminal and len(Journals().ids()) == 1:
             self._screen.note(
                 f"sessions are kept, so that they can be resumed: this one in {session.journal}; `paddock sessions "
@@ -149,19 +155,9 @@ class SessionOpener:
             )
         self._remove_old(Journals())
 
-    def _tell_interrupted(self, begun: str) -> None:
-        """Write how to go on with the last session of the folder before the one that was `begun`, if it was killed."""
-        given = self._options.working_dir
-        kept = Journals().interrupted_in((given or Path.cwd()).resolve(), besides=begun)
-        if kept is not None:
-            folder = [] if given is None else ["-C", str(given)]
-            goes_on = shlex.join(["paddock", "chat", "--resume", kept.path.stem[:SHORT_ID], *folder])
-            self._screen.note(f"the last session here did not end: {kept.interruption}; to go on with it: `{goes_on}`")
-
     def _remove_old(self, journals: Journals) -> None:
         try:
-            policy = Policy.load(os.environ)
-            removed = journals.prune(JournalRule.strictest(file.journal for file in policy.files))
+            removed = journals.prune(JournalRule.strictest(file.journal for file in Policy.load(os.environ).files))
         except OSError as error:
             self._screen.note(f"old sessions could not be removed: {error}")
             return
@@ -205,7 +201,7 @@ class Tracebacks:
             return
         text = cut(line.removeprefix(DETAIL), MAX_LINE)
         lines = self._open.get(module)
-        if lines is None or (text == _START and not lines[-1].startswith(_CHAINED)):
+        if lines is None or (text == "Traceback (most recent call last):" and not lines[-1].startswith(_CHAINED)):
             lines = self._open[module] = deque(maxlen=_MAX_LINES)
             self._kept.append((module, lines))
             of_module = [one for one in self._kept if one[0] == module]

@@ -271,7 +271,9 @@ def _show(case: _Case, screen: Screen) -> None:
         screen.title("to allow it, add to the call")
         screen.command(case.grant)
     elif case.grant:
-        where = f"the entry of `{module.module}`, {module.place}{_in_plan(case)}"
+        plan, line = case.record.plan, module.line
+        there = "" if plan is None else f" in {plan}" if line is None else f" at {plan}:{line}"
+        where = f"the entry of `{module.module}`, {module.place}{there}"
         instead = f", in place of `{found.in_place_of}`" if found.in_place_of else ""
         screen.title(f"to allow it, write in {where}{instead}")
         screen.text(f"  {escape(case.grant)}")
@@ -296,11 +298,6 @@ def _facts(case: _Case) -> Iterable[tuple[str, str]]:
         return
     state = "has not ended" if record.ended is None else f"ended {record.ended:%Y-%m-%d %H:%M:%S} UTC"
     yield "  according to  ", f"session {record.id}, started {record.started:%Y-%m-%d %H:%M:%S} UTC, {state}"
-
-
-def _in_plan(case: _Case) -> str:
-    plan, line = case.record.plan, case.module.line
-    return "" if plan is None else f" in {plan}" if line is None else f" at {plan}:{line}"
 
 
 def _rule_against(refusal: Refusal) -> tuple[str, str]:

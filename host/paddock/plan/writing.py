@@ -66,11 +66,6 @@ class PlannedModule:
         granted = [f"{family} {_names(grants)}" for family, grants in written.items()]
         return ", ".join([*granted, *(["a home that stays"] if self.keeps else [])]) or "nothing"
 
-    @property
-    def secret_names(self) -> tuple[str, ...]:
-        """The names of the secrets that it is granted."""
-        return tuple(secret.name for secret in self.permissions.secrets)
-
     def as_entry(self) -> dict[str, Any]:
         """Return its entry in a plan, as data."""
         entry: dict[str, Any] = {"module": self.module}

@@ -36,7 +36,6 @@ from paddock_sdk.kernel.session_stats import money
 _NAME: Final = "paddock-chat"
 _LAST: Final = 1_000_000  # after the handlers of modules, so that what a hook hides or changes is not shown here
 _FIRST: Final = -1_000_000  # before any hook decides on a call
-_SPENDING: Final = ("provider:response", "llm:response")
 _PATIENCE: Final = 2.0  # seconds that a turn has to end by itself after an immediate cancellation
 _MAX_FILE: Final = 256 * 1024  # bytes of a file whose change is shown
 
@@ -119,7 +118,7 @@ class ChatConversation:
         self._is_abandoned = False  # whether the turn before was cancelled, since its loop did not end it
         self._refused: list[Mapping[str, object]] = []  # denials that were shown and not asked about
         self._reported: dict[str, tuple[int, int]] = {}  # by module, how many ends and denials were shown
-        for event in _SPENDING:
+        for event in ("provider:response", "llm:response"):
             session.coordinator.hooks.register(event, self._on_spent, priority=_LAST, name=_NAME)
 
     def _on_spent(self, event: str, data: Any) -> None:

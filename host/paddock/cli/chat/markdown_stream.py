@@ -83,7 +83,13 @@ class MarkdownStream:
 
     def _end_line(self, line: str, found: list[Block]) -> None:
         if self._fence is not None:
-            self._in_fence(line, found)
+            mark, indent = self._fence
+            stripped = line.strip()
+            if len(stripped) >= len(mark) and not stripped.strip(mark[0]):
+                self._fence = None
+            else:
+                lead = len(line) - len(line.lstrip(" "))
+                self._code(line[min(lead, indent) :], found)
             return
         fence = _FENCE.fullmatch(line)
         if fence is not None:
@@ -107,16 +113,6 @@ class MarkdownStream:
                 self._has_gap = False
             self._lines.append(line)
             self._size += len(line) + 1
-
-    def _in_fence(self, line: str, found: list[Block]) -> None:
-        assert self._fence is not None
-        mark, indent = self._fence
-        stripped = line.strip()
-        if len(stripped) >= len(mark) and not stripped.strip(mark[0]):
-            self._fence = None
-        else:
-            lead = len(line) - len(line.lstrip(" "))
-            self._code(line[min(lead, indent) :], found)
 
     def _code(self, line: str, found: list[Block]) -> None:
         found.append(Block("code", line, begins=not self.is_begun))

@@ -55,6 +55,10 @@ class PromptInput:
     ) -> None:
         self.pasted: set[str] = set()  # mentions of files that were in a paste, which is somebody else's text
         self._is_leaving = False
+        output = output if output is not None else create_output()
+        if isinstance(output, Vt100_Output):
+            # Some terminals do not answer queries for the cursor's position, and an answer arrives as if it were typed.
+            output.enable_cpr = False
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
@@ -68,7 +72,7 @@ class PromptInput:
             color_depth=None if has_colour else ColorDepth.DEPTH_1_BIT,
             reserve_space_for_menu=0,
             input=terminal,
-            output=_without_questions(output if output is not None else create_output()),
+            output=output,
         )
         self._session.default_buffer.on_text_changed.add_handler(self._stay)
 
@@ -143,17 +147,9 @@ class PromptInput:
         return keys
 
 
-def _without_questions(output: Output) -> Output:
-    """Stop queries for the cursor position: some terminals do not answer, and an answer arrives as if it were typed."""
-    if isinstance(output, Vt100_Output):
-        output.enable_cpr = False
-    return output
-
-
 def harmless(text: str) -> str:
     """Return pasted text with control and invisible characters written out; line ends and tabs stay."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    parts = _JOINERS.split(lines)
+    parts = _JOINERS.split(text.replace("\r\n", "\n").replace("\r", "\n"))
     return "".join(part if _JOINERS.fullmatch(part) else escape(part, multiline=True) for part in parts)
 
 
@@ -204,8 +200,7 @@ class _Completer(Completer):
         before = document.text_before_cursor
         word = before.rsplit(None, 1)[-1] if before and not before[-1].isspace() else ""
         if word.startswith("@"):
-            path = Document(word[1:], len(word) - 1)
-            for found in self._paths.get_completions(path, complete_event):
+            for found in self._paths.get_completions(Document(word[1:], len(word) - 1), complete_event):
                 yield Completion(escape(found.text), found.start_position, display=escape(found.display_text))
         elif before.startswith("/"):
             for one in matching(self._words(before), word):

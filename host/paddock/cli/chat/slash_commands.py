@@ -184,13 +184,12 @@ class SlashCommands:
         if len(words) != 3 or words[1] not in _FAMILY_NAMES:
             raise click.UsageError(f"KIND is one of {', '.join(_FAMILY_NAMES)}")
         module, family, target = words
-        session = self._session.session_id
         await anyio.to_thread.run_sync(
             lambda: run_why(
                 module,
                 family,  # type: ignore[arg-type]
                 target,
-                session=session,
+                session=self._session.session_id,
                 plan=None,
                 working_dir=self._working_dir,
                 as_json=False,

@@ -24,7 +24,6 @@ Outcome = Literal["ok", "failed", "refused"]
 
 _TELLING: Final = ("command", "file_path", "path", "pattern", "query", "url", "task", "instruction", "prompt", "name")
 _PATHS: Final = ("file_path", "path")
-_PATCHES: Final = ("patch", "diff")
 _MAX_ARGUMENT: Final = 200  # characters of the short argument
 MAX_MASKED: Final = 1 << 20  # characters of a text that is cut to far fewer afterwards
 _MAX_COMPARED_LINES: Final = 1000  # of either text, where they differ
@@ -95,7 +94,7 @@ def change_of(
     Such a call has a patch, or a path with a text and its replacement, or a path with the whole content.
     """
     path = _text(arguments, *_PATHS)
-    patch = _text(arguments, *_PATCHES)
+    patch = _text(arguments, "patch", "diff")
     shown = relative(mask((path or "")[:MAX_MASKED]), folder)
     if patch is not None and "\n" in patch:
         return _patch(shown, patch, mask)
@@ -105,8 +104,7 @@ def change_of(
     new = _text(arguments, "new_string")
     content = _text(arguments, "content")
     if old is not None and new is not None:
-        is_everywhere = arguments.get("replace_all") is True
-        return _replaced(shown, read(path), old, new, mask, is_everywhere=is_everywhere)
+        return _replaced(shown, read(path), old, new, mask, is_everywhere=arguments.get("replace_all") is True)
     if content is not None:
         before = read(path)
         return _compared(shown, before or "", content, mask, with_places=bool(before))
@@ -195,8 +193,7 @@ def _compared(path: str, before: str, after: str, mask: Mask, *, with_places: bo
 def _cut(path: str, lines: list[str]) -> Change:
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)
-    left_out = max(0, len(lines) - _MAX_SHOWN)
-    return Change(path, tuple(lines[:_MAX_SHOWN]), left_out, f"+{added} -{removed}")
+    return Change(path, tuple(lines[:_MAX_SHOWN]), max(0, len(lines) - _MAX_SHOWN), f"+{added} -{removed}")
 
 
 def _moved(line: str, by: int) -> str:

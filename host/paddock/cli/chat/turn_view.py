@@ -175,7 +175,12 @@ class TurnView:
     def _end_reply(self) -> None:
         """End a reply and its calls; keep its texts and all of them joined, since an answer may be either."""
         self._end_open()
-        self._end_calls()
+        for call in self._calls.values():  # without an event of their end: a hook refused them, or the turn ended first
+            if call.started is None:
+                self._show_end(call, "refused", call.refusal or "it was not started")
+            else:
+                self._show_end(call, "failed", "stopped before it was done")
+        self._calls.clear()
         texts = self._reply.said[-_MAX_SAID:]
         self._said = [*self._said, *texts, "".join(texts)][-2 * _MAX_SAID :]
 
@@ -352,15 +357,6 @@ class TurnView:
         call = self._calls.get(call_id) if isinstance(call_id, str) else None
         if call is not None:
             call.refusal = self._one_line(data.get("reason")) or "not allowed"
-
-    def _end_calls(self) -> None:
-        """Show the calls without an event of their end: a hook refused them, or the turn ended first."""
-        for call in self._calls.values():
-            if call.started is None:
-                self._show_end(call, "refused", call.refusal or "it was not started")
-            else:
-                self._show_end(call, "failed", "stopped before it was done")
-        self._calls.clear()
 
     # -- notices ---------------------------------------------------------------------------
 

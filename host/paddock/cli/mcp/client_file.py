@@ -36,7 +36,6 @@ _TABLES: Final[tuple[Keys, ...]] = (
     ("mcp_servers", "*"),  # Codex
 )
 _CLIENTS_FOLDERS: Final = (".vscode", ".cursor", ".codex", ".zed", ".config/zed", ".config/Claude")
-_ADDRESSES: Final = ("url", "serverUrl", "httpUrl")
 
 # Its client sets these for all that it starts, so for Paddock outside of the sandbox as well.
 _ACTS_ON_PADDOCK: Final = re.compile(
@@ -45,7 +44,6 @@ _ACTS_ON_PADDOCK: Final = re.compile(
     re.IGNORECASE,
 )
 _FILLED_IN: Final = re.compile(r"\$\{[^}]*\}")
-_WORKSPACE: Final = "${workspaceFolder}"
 # Of a text in quotes nothing is a comment; what has no end lasts until the end of the text, or of the line.
 _COMMENT: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _LAST_COMMA: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*+[}\]])')
@@ -133,16 +131,13 @@ class ClientFile:
             ValueError: it cannot be written so.
         """
         content = _with(deepcopy(dict(self.content)), commands)
-        if not self.is_toml:
-            return self._as_json(content)
-        import tomlkit  # most clients have JSON
+        if self.is_toml:
+            import tomlkit  # most clients have JSON
 
-        written = tomlkit.dumps(_with(tomlkit.parse(self.text), commands))
-        if read_toml(written) != content:
-            raise ValueError("its tables are written in an unusual way")
-        return written
-
-    def _as_json(self, content: Mapping[str, Any]) -> str:
+            written = tomlkit.dumps(_with(tomlkit.parse(self.text), commands))
+            if read_toml(written) != content:
+                raise ValueError("its tables are written in an unusual way")
+            return written
         indent = _INDENT.search(self.text)
         text = json.dumps(
             content,
@@ -203,14 +198,14 @@ def _server(keys: Keys, table: Any, base: Path) -> ClientServer:
     server = ClientServer(keys, base, folder)
     if not isinstance(table, dict):
         return replace(server, problem="is no table")
-    if table.get("type", "stdio") != "stdio" or any(map(table.get, _ADDRESSES)):
+    if table.get("type", "stdio") != "stdio" or any(map(table.get, ("url", "serverUrl", "httpUrl"))):
         return replace(server, problem="is remote, and Paddock starts programs of this machine")
     try:
         entry = _Entry.model_validate(table)
     except ValidationError as error:  # which quotes the values
         return replace(server, problem=f"has a `{error.errors()[0]['loc'][0]}` that is not understood")
     words = [entry.command, entry.cwd, *entry.args]
-    command, cwd, *args = (one.replace(_WORKSPACE, str(folder)) for one in words)
+    command, cwd, *args = (one.replace("${workspaceFolder}", str(folder)) for one in words)
     server = replace(
         server,
         folder=Path(os.path.realpath(folder / cwd)),
@@ -218,8 +213,7 @@ def _server(keys: Keys, table: Any, base: Path) -> ClientServer:
         args=tuple(args),
         env=tuple(entry.env),
     )
-    problem = _problem(server, [command, cwd, *args], table)
-    return replace(server, problem=problem)
+    return replace(server, problem=_problem(server, [command, cwd, *args], table))
 
 
 def _problem(server: ClientServer, words: list[str], table: Mapping[str, Any]) -> str:

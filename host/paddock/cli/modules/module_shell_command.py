@@ -42,8 +42,7 @@ def shell(path: Path, command: tuple[str, ...], is_printed: bool, offline: bool)
     """
     screen = Screen(sys.stderr)
     try:
-        folder = ModuleFolder.at(path)
-        environment = fetched(screen, folder, TrialOptions({}, offline=offline))
+        environment = fetched(screen, ModuleFolder.at(path), TrialOptions({}, offline=offline))
     except PaddockError as error:
         return tell_failure(screen, error)
     if is_printed:

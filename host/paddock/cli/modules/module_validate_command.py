@@ -41,7 +41,6 @@ from paddock.workers.output import OutputLine
 from paddock_sdk.validation.result import ValidationCheck, ValidationResult
 from paddock_sources.manifest.code_names import CodeNames
 
-_BEHAVIOR: Final = "behavior_tests"
 _MAX_LINES: Final = 500  # of pytest's output about failing tests
 _MAX_NAMES: Final = 4  # of variables, in a command to paste
 _ANY: Final = "test"  # the value of a setting; a module that is only mounted uses none
@@ -218,7 +217,7 @@ class _Validating:
             message = "it behaves as every module of its kind has to"
             if not has_passed:
                 message = "it does not behave as every module of its kind has to; what pytest printed says where"
-            result.add(ValidationCheck(_BEHAVIOR, has_passed, message, "info" if has_passed else "error"))
+            result.add(ValidationCheck("behavior_tests", has_passed, message, "info" if has_passed else "error"))
         return result
 
 

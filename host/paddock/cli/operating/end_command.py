@@ -29,8 +29,7 @@ def end(what: str, session: str | None, as_json: bool) -> int:
     """End a session that runs, or a module of it, which is started again when it is next called."""
 
     def work() -> CommandAnswer:
-        sessions = seen(os.environ)[0]
-        one, module = _meant(running.of_session(sessions, session), what)
+        one, module = _meant(running.of_session(seen(os.environ)[0], session), what)
         try:
             done = ask(one.place, Request(do="end", module=module), Done)
         except (NoAnswerError, OSError) as error:

@@ -69,13 +69,12 @@ def _table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     shown = [[clip(escape(row[0]), _NAME), *map(escape, row[1:])] for row in rows]
     wide = [max(map(cells, column)) for column in zip(*shown, strict=True)]
     room = width - sum(wide[:-1]) - len(wide) + 1
-    fits = wide[-1] <= room or room >= _NAME * 2
     for row in shown:
         line = " ".join(
             " " * (size - cells(cell)) + cell if at in _RIGHT else cell + " " * (size - cells(cell))
             for at, (cell, size) in enumerate(zip(row[:-1], wide, strict=False))
         )
-        if fits:
+        if wide[-1] <= room or room >= _NAME * 2:
             yield f"{line} {row[-1]}"
         elif row is shown[0]:
             yield line

@@ -68,7 +68,7 @@ from paddock.policy.secrets.store import SecretSources
 from paddock.text import escape
 from paddock_sources import SourceUri, checked_module_id
 from paddock_sources.constraints import DependencyRules
-from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
+from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.provisioner import PinnedSource
 
 _DEPENDENCIES_SHOWN: Final = 12
@@ -174,7 +174,10 @@ def add(
     A provider replaces the plan's mock provider. If SOURCE is a bundle, PLAN extends it; `--as` names a module in it.
     """
     if module_id is not None:
-        _check_id(module_id)
+        try:
+            checked_module_id(module_id)
+        except Exception as error:
+            raise click.UsageError(f"--as: {escape(str(error))}") from error
     start = working_dir or Path.cwd()
 
     async def work(context: CommandContext) -> CommandAnswer:
@@ -184,7 +187,8 @@ def add(
         if to is not None:
             await have_bundles(context, to, None)
         by_uv_lock = dependencies == "locked"
-        usual = _usual_plan(working_dir)
+        here = Path(USUAL_PLAN) if working_dir is None else working_dir / USUAL_PLAN  # as a person there writes it
+        usual = here if here.is_file() else None
         plan = to if to is not None or usual is None else await _plan_to_name(context, usual, source)
         known = await context.call(partial(context_of_new_entries, os.environ, start, is_unread=yes))
         try:
@@ -220,12 +224,6 @@ def add(
         return CommandAnswer(added.as_dict(), partial(_show, added, usual))
 
     return run_source_command(work, offline=offline, asks=not yes, as_json=as_json)
-
-
-def _usual_plan(working_dir: Path | None) -> Path | None:
-    """Return the plan of the folder that a command works in, as a person there writes it, if there is one."""
-    usual = Path(USUAL_PLAN) if working_dir is None else working_dir / USUAL_PLAN
-    return usual if usual.is_file() else None
 
 
 async def _plan_to_name(context: CommandContext, usual: Path, source: str) -> Path | None:
@@ -334,13 +332,6 @@ def _folder_and_rules(
     return folder, rules_of
 
 
-def _check_id(written: str) -> None:
-    try:
-        checked_module_id(written)
-    except Exception as error:
-        raise click.UsageError(f"--as: {escape(str(error))}") from error
-
-
 # -- display -------------------------------------------------------------------------------
 
 
@@ -352,8 +343,11 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
         rows.append(("mirror", marked(found.mirror)))
     if locked is not None:
         rows.append(("locked at", f"{pin_text(locked)}{_named(found.pinned)}"))
-        if locked.dependencies:
-            rows.append(("depends on", _dependencies(locked)))
+        named = [f"{one.name} {one.version}" for one in locked.dependencies]
+        if len(named) > _DEPENDENCIES_SHOWN:
+            named[_DEPENDENCIES_SHOWN:] = [f"{len(named) - _DEPENDENCIES_SHOWN} more, which are in `{LOCK_FILE}`"]
+        if named:
+            rows.append(("depends on", ", ".join(named)))
     if request is not None or added.edit is None:
         rows.append(("asks for", "; ".join(map(marked, request.lines if request is not None else ())) or "nothing"))
     if added.edit is not None:
@@ -365,13 +359,6 @@ def _facts(added: _Added) -> list[tuple[str, str]]:
     if added.replaced is not None:
         rows.append(("in place of", f"{added.replaced}, which plays a script and asks no model"))
     return rows
-
-
-def _dependencies(locked: LockedModule) -> str:
-    named = [f"{one.name} {one.version}" for one in locked.dependencies]
-    if len(named) > _DEPENDENCIES_SHOWN:
-        named[_DEPENDENCIES_SHOWN:] = [f"{len(named) - _DEPENDENCIES_SHOWN} more, which are in `{LOCK_FILE}`"]
-    return ", ".join(named)
 
 
 def _named(pinned: PinnedSource) -> str:
@@ -407,7 +394,7 @@ def _show(added: _Added, usual: Path | None, screen: Screen) -> None:
         entry: dict[str, Any] = {"module": found.module_id, "source": found.written}
         screen.title("to use it, write in a plan")
         screen.text("".join(f"  {escape(line)}\n" for line in entry_lines(Path("plan.yaml"), entry)))
-    missing = [name for name in added.planned.secret_names if name not in SecretSources.load(os.environ)]
+    missing = [one.name for one in added.planned.permissions.secrets if one.name not in SecretSources.load(os.environ)]
     if added.edit is not None and missing:
         screen.title(f"set its {'key' if len(missing) == 1 else 'keys'} before you run {added.plan}")
         for name in missing:

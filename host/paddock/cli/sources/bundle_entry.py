@@ -25,12 +25,10 @@ from paddock_sources import GitUri, SourceUriError, parse_source
 from paddock_sources.lock.lock_file import LOCK_FILE, LockFile
 from paddock_sources.supplies.git import GitSupply
 
-_ENDINGS = (".md", ".yaml", ".yml")
-
 
 def names_its_bundle(written: str) -> bool:
     """Return whether a text names a bundle by itself, so that nothing need be fetched to see that it is no module."""
-    return names_bundle(written) and (not written.startswith("git+") or written.endswith(_ENDINGS))
+    return names_bundle(written) and (not written.startswith("git+") or written.endswith((".md", ".yaml", ".yml")))
 
 
 def holds_bundle(context: CommandContext, written: str) -> bool:

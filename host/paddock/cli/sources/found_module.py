@@ -100,8 +100,7 @@ async def find_module(
             hints=["`--to PLAN` names it in a plan"],
         )
     found_id = await context.call(_module_id, context, uri, locked, module_id)
-    provide = context.provider.provide
-    resolution = await context.call(provide, uri, found_id, locked, rules) if for_plan else None
+    resolution = await context.call(context.provider.provide, uri, found_id, locked, rules) if for_plan else None
     return FoundModule(
         module_id=found_id,
         kind=resolution.kind if resolution is not None else kind_of_id(found_id),

@@ -109,8 +109,7 @@ def _why_to_lock(provider: Provisioner, module: SourcedModule) -> str | None:
 def _locked(provider: Provisioner, module: SourcedModule) -> LockedModule:
     if module.locked is not None and module.locked.commit:
         return provider.relock(module.uri, module.locked, module.rules)
-    locked = provider.lock(module.uri, previous=module.locked, rules=module.rules)
-    return replace(locked, source=module.key)
+    return replace(provider.lock(module.uri, previous=module.locked, rules=module.rules), source=module.key)
 
 
 def _notes(

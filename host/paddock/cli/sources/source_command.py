@@ -150,8 +150,7 @@ async def have_bundles(context: CommandContext, plan: Path | None, working_dir: 
 
     named = plan_named(plan, working_dir)
     if named is not None:
-        options = BundleOptions(context.fetching, lends_keys=True)
-        await pin_bundles(named, os.environ, options)
+        await pin_bundles(named, os.environ, BundleOptions(context.fetching, lends_keys=True))
 
 
 def over_modules(act: Callable[..., Awaitable[CommandAnswer]], *, gets_bundles: bool = False) -> Callable[..., int]:

@@ -50,11 +50,10 @@ async def sync(context: CommandContext, sources: SourcedModules) -> CommandAnswe
         context.screen.warning(f"{one.name} is not locked: {one.key}")
     if lacking:
         context.screen.text(f"hint: {command_text('lock', sources)} locks what the plan names and the lock file lacks")
-    code = 1 if failures or lacking else 0
     return module_answer(
         sources,
         [_result(one, how) for one, how in found],
-        code,
+        1 if failures or lacking else 0,
         is_empty=not any(how is True for _, how in found),
     )
 

@@ -103,10 +103,9 @@ async def update(
     """
     sources.refuse_by(context.policy)
     aimed, edit = (None, None) if to is None else await context.call(_aimed, sources, modules, to, context.policy)
-    now = datetime.now(UTC)
     updates = SourceUpdates(
         context.provider,
-        now,
+        datetime.now(UTC),
         min_age=timedelta(seconds=min_age or 0),
         allow_moved_tag=allow_moved_tag,
         of_packages=packages,

@@ -195,8 +195,7 @@ def _show(screen: Screen, review: PlanReview) -> None:
 
 def _lines(module: ModuleReview) -> Iterator[tuple[str, str]]:
     needs_trust = set(module.needs_trust)
-    shown = [line for line in module.granted if line not in needs_trust]
-    yield from _labelled("the plan grants", shown)
+    yield from _labelled("the plan grants", [line for line in module.granted if line not in needs_trust])
     yield from _labelled("once accepted", module.needs_trust)
     yield from _labelled("given besides", module.given)
     yield from _labelled("goes without", module.lacks)

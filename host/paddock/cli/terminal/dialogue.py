@@ -56,7 +56,7 @@ class Dialogue:
 
     def resume(self) -> None:
         """Ask again from now on, after `end`."""
-        self._keyboard.reopen()
+        self._keyboard.is_closed = False
 
     async def ask(
         self,

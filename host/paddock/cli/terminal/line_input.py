@@ -64,10 +64,6 @@ class Keyboard:
         if self._waiting is not None:
             self._waiting.cancel()
 
-    def reopen(self) -> None:
-        """Read lines again, after `close`."""
-        self.is_closed = False
-
     @asynccontextmanager
     async def muted(self) -> AsyncIterator[None]:
         """Show nothing that is typed in the block, and drop all that is typed before its end; lasts half a second."""
@@ -134,21 +130,18 @@ class PipedLines:
         """Return the next line without its end, None at the end of the input; U+FFFD is where it is not UTF-8."""
         while not self._ready and not self._is_over:
             await _readable(self._descriptor)
-            self._take(os.read(self._descriptor, _CHUNK))
+            data = os.read(self._descriptor, _CHUNK)
+            *ended, rest = data.split(b"\n")
+            for line in ended:
+                self._ready.append(b"".join([*self._begun, line]))
+                self._begun.clear()
+            self._begun.append(rest)
+            if not data:  # the end of the input
+                self._is_over = True
+                self._ready.append(b"".join(self._begun))
         if not self._ready:
             return None
         return self._ready.popleft().decode("utf-8", "replace").removeprefix("\ufeff").removesuffix("\r")
-
-    def _take(self, data: bytes) -> None:
-        """Split input into lines; none at all is its end."""
-        *ended, rest = data.split(b"\n")
-        for line in ended:
-            self._ready.append(b"".join([*self._begun, line]))
-            self._begun.clear()
-        self._begun.append(rest)
-        if not data:
-            self._is_over = True
-            self._ready.append(b"".join(self._begun))
 
 
 def _set(terminal: TextIO, attributes: list[Any]) -> None:

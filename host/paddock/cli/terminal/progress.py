@@ -44,5 +44,4 @@ def activity_of(session: Session) -> str:
     starting = next((one.module for one in modules if not (one.is_mounted or one.problem)), None)
     if starting is not None or not modules:
         return f"starting {starting or 'the modules'}"
-    tools = session.coordinator.cancellation.running_tool_names
-    return f"waiting for {', '.join(tools) or 'the answer'}"
+    return f"waiting for {', '.join(session.coordinator.cancellation.running_tool_names) or 'the answer'}"

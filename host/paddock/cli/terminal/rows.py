@@ -21,7 +21,6 @@ _SYMBOL_BLOCKS: Final = (0x2190, 0x2BFF)  # arrows to symbols: some are drawn as
 _SUPPLEMENTARY: Final = 0x10000
 _FEWEST_CELLS: Final = 1
 _IN_BACKTICKS: Final = re.compile(r"`[^`]+`")
-_COMMAND: Final = "paddock "
 _SHELL_WORDS: Final = re.compile(r"""(?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|[^ ])+""")
 _KEPT: Final = "\ud800"  # a space that stays within its row; escaped text has no surrogates
 _JOINT: Final = "\ud801"  # a space of a command, where a row may end with a backslash
@@ -57,7 +56,7 @@ def fold_with_commands(text: str, width: int, *, first: str = "", rest: str = ""
         parts.append(before)
         if cells(found[0]) + around <= room:
             parts.append(found[0].replace(" ", _KEPT))
-        elif found[0].startswith(_COMMAND, 1):
+        elif found[0].startswith("paddock ", 1):
             parts.append(_jointed(found[0]))
         else:
             parts.append(found[0])
