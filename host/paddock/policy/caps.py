@@ -23,7 +23,6 @@ from paddock.policy.paths import GrantPathRule
 from paddock.policy.rule import PolicyFindings
 from paddock_sandbox.profile import ANY_PROGRAM
 
-_ROOT: Final = Path("/")
 _PATHS: Final = ("read", "write", "run")  # the grants of the last family that are paths
 
 
@@ -89,7 +88,7 @@ def _path_rules(
     if "run" in caps.capped:
         programs = roots_of(filter(is_program_path, caps.run), working_dir, owner)
         if ANY_PROGRAM in caps.run:  # everything that it can see
-            programs += (*reads, *writes) if {"read", "write"} & caps.capped else (_ROOT,)
+            programs += (*reads, *writes) if {"read", "write"} & caps.capped else (Path("/"),)
         yield GrantPathRule(frozenset({"run"}), programs, file.rule_of_cap(rule, "run"), said, hint)
     elif "read" in caps.capped:
         includes = f"includes reading it, and {said}"

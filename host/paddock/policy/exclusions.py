@@ -117,16 +117,13 @@ class ExclusionSearch:
             NotAcceptedError: it is nothing, or a link, or too much, or more than is granted.
         """
         if word == EXCLUDED_SECRETS:
-            self._found += [Exclusion(path, word) for path in self._secrets()]
+            # The oldest first: if there are too many, a module may have added some.
+            places = dict.fromkeys(path for name, path in self._everything if _is_secret(name, path))
+            found = sorted((path for path in places if path not in self._granted), key=when_made)
+            self._left_open = tuple(found[MAX_EXCLUDED:])
+            self._found += [Exclusion(path, word) for path in found[:MAX_EXCLUDED]]
         elif is_exclusion(word):
             self._found += [Exclusion(path, word) for path in self._places(word)]
-
-    def _secrets(self) -> list[Path]:
-        """Return the secret files, the oldest first: if there are too many, a module may have added some."""
-        places = dict.fromkeys(path for name, path in self._everything if _is_secret(name, path))
-        found = sorted((path for path in places if path not in self._granted), key=when_made)
-        self._left_open = tuple(found[MAX_EXCLUDED:])
-        return found[:MAX_EXCLUDED]
 
     def _places(self, word: str) -> list[Path]:
         name = word.removeprefix(EXCLUSION)

@@ -153,7 +153,9 @@ class GitSettings:
                 # The rest is a condition; a section of any other name with a rest is another section.
                 section = "include" if section == "includeif" and rest else "" if rest else section
             elif entry["key"] is not None and entry["value"] is not None:
-                yield _Setting(section, entry["key"].lower(), _unescaped(entry["value"].strip()))
+                value = entry["value"].strip()
+                plain = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]) if match[1] else "", value)
+                yield _Setting(section, entry["key"].lower(), plain)
         if text[at:].strip():
             self.is_complete = False  # git refuses the file as well, until its owner fixes it
 
@@ -170,7 +172,3 @@ def read_file_of_git(file: Path, most: int) -> bytes:
     descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb") as opened:
         return opened.read(most)
-
-
-def _unescaped(value: str) -> str:
-    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]) if match[1] else "", value)

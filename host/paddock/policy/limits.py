@@ -173,8 +173,7 @@ def judge_limits(
             problem, "write more: the whole call takes at least as long as the module's part of it"
         )
         findings.problem(path_text(entry.path, "limits", "call_max"), error)
-    written = defaults.written - excused
-    return replace(defaults, **lowered, written=written, capped=tuple(demanded.items()))
+    return replace(defaults, **lowered, written=defaults.written - excused, capped=tuple(demanded.items()))
 
 
 def _caps(policy: Policy, held: Sequence[tuple[PolicyFile, ModuleRule]]) -> Iterator[Cap]:

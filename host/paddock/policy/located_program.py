@@ -34,7 +34,6 @@ _ENVIRONMENT_FILE: Final = "pyvenv.cfg"
 _OF_ENVIRONMENT: Final = ("bin", "lib", "lib64", _ENVIRONMENT_FILE)
 _OF_INSTALLATION: Final = ("lib", "lib64", "libexec", "conf")  # `share` is left out: in `~/.local` it holds keyrings
 _OF_PYTHON: Final = ("lib", "lib64", "libexec")
-_SHIMS: Final = "shims"
 _LEADS_TO: Final = {"rustup": (".rustup", False), "volta-shim": ("tools", True)}
 """By the file that a shim executes: the folder of versions, below the home, or beside the shims' own folder."""
 
@@ -216,7 +215,7 @@ class _Search:
     def _add_versions(self, name: Path, real: Path) -> None:
         """Add the versions behind a version manager's shim: a manager that runs reads all of them."""
         root = name.parent.parent
-        if name.parent.name == _SHIMS and not self._is_shared(root):
+        if name.parent.name == "shims" and not self._is_shared(root):
             self._executed[self._follow(str(root)).path] = None
         folder, is_beside = _LEADS_TO.get(real.name, ("", False))
         versions = (root if is_beside else self._owner.home) / folder

@@ -184,7 +184,15 @@ class _GrantWalk(PathWalk[os.stat_result]):
             info = self._look_at(name)
             self._refuse_strangers(name, info)
             if stat.S_ISLNK(info.st_mode):
-                self._follow_link(self.path / name)
+                if not self.may_follow:
+                    raise NotAcceptedError(
+                        f"`{self._written}` leads through too many links, or in a circle", "name its end"
+                    )
+                link = self.path / name
+                target = os.readlink(link)
+                self.followed.append((link, target))
+                self.go_to(target)
+                self.others.append(self.path.joinpath(*reversed(self.pending)))
                 continue
             if self.pending and not stat.S_ISDIR(info.st_mode):
                 raise NotAcceptedError(
@@ -230,14 +238,6 @@ class _GrantWalk(PathWalk[os.stat_result]):
                 f"place of `{name}`: {stranger} (mode {mode:04o})",
                 accepted,
             )
-
-    def _follow_link(self, link: Path) -> None:
-        if not self.may_follow:
-            raise NotAcceptedError(f"`{self._written}` leads through too many links, or in a circle", "name its end")
-        target = os.readlink(link)
-        self.followed.append((link, target))
-        self.go_to(target)
-        self.others.append(self.path.joinpath(*reversed(self.pending)))
 
 
 def _climbed(path: Path) -> Path:

@@ -33,7 +33,6 @@ SYSTEM_FOLDERS: Final = (
 )
 _ACCOUNT_FILES: Final = frozenset({"passwd", "group", "nsswitch.conf"})
 _MAX_SCRIPTS: Final = 4  # scripts that name scripts: one fewer than the kernel follows
-_HELPER_FOLDERS: Final = ("lib", "libexec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,7 @@ class Program:
         real = Path(os.path.realpath(path))
 
         started = started_with(name, real, folders, lambda needed: Path(os.path.realpath(needed)))
-        needs = dict.fromkeys([*started, *helpers_of(name, real)])
-        return cls(name, real, tuple(needs))
+        return cls(name, real, tuple(dict.fromkeys([*started, *helpers_of(name, real)])))
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -104,19 +102,14 @@ class Program:
         place = self.located[0]
         if not place.is_directory:
             return place.spelled.parent if place.spelled.parent.name in PROGRAM_FOLDERS else None
-        return place.spelled if place.spelled.name in PROGRAM_FOLDERS else next(self._folders_in(place), None)
-
-    def _folders_in(self, place: GrantedPath) -> Iterator[Path]:
-        yield from (place.spelled / name for name in PROGRAM_FOLDERS if (place.path / name).is_dir())
+        if place.spelled.name in PROGRAM_FOLDERS:
+            return place.spelled
+        return next((place.spelled / name for name in PROGRAM_FOLDERS if (place.path / name).is_dir()), None)
 
 
 def is_of_system(path: Path) -> bool:
     """Return whether a path lies in the system's folders, which every worker with a program sees."""
     return any(path.is_relative_to(folder) for folder in SYSTEM_FOLDERS)
-
-
-def _not_there(name: str, needed: str) -> NotAcceptedError:
-    return NotAcceptedError(f"program `{name}` is started by `{needed}`, which is not there", "install it again")
 
 
 def look_up(name: str, folders: Iterable[str] = SEARCH_PATH) -> str | None:
@@ -154,7 +147,7 @@ def started_with(
 
     def found(needed: str) -> Path:
         if not (os.path.isabs(needed) and os.path.isfile(needed)):
-            raise _not_there(name, needed)
+            raise NotAcceptedError(f"program `{name}` is started by `{needed}`, which is not there", "install it again")
         # As the kernel requires it: a first line could otherwise name any file, and make it visible.
         if not os.access(needed, os.X_OK):
             raise NotAcceptedError(f"program `{name}` is started by `{needed}`, which may not be executed")
@@ -171,7 +164,9 @@ def started_with(
             return
         path = found(line[0])
         yield path
-        asked_for = _asked_of_env(line) if os.path.basename(line[0]) == "env" else None
+        asked_for = None
+        if os.path.basename(line[0]) == "env":  # the word past its options and variables
+            asked_for = next((word for word in line[1:] if not word.startswith("-") and "=" not in word), None)
         if asked_for is not None:
             if (loader := loader_of(path)) is not None:
                 yield found(loader)
@@ -183,18 +178,11 @@ def started_with(
     raise NotAcceptedError(f"program `{name}` is a script whose interpreter is a script, and so on without end")
 
 
-def _asked_of_env(line: tuple[str, ...]) -> str | None:
-    """Return the program that `#!/usr/bin/env …` is to find, past its options and variables."""
-    words = (word for word in line[1:] if not word.startswith("-") and "=" not in word)
-    return next(words, None)
-
-
 def helpers_of(name: str, path: Path) -> Iterator[Path]:
     """Yield a program's own folders of helpers, by its name."""
-    prefix = path.parent.parent
-    for folder in _HELPER_FOLDERS:
+    for folder in ("lib", "libexec"):
         for own in (name, f"{name}-core"):
-            helpers = prefix / folder / own
+            helpers = path.parent.parent / folder / own
             if helpers.is_dir() and not helpers.is_symlink():
                 yield Path(os.path.realpath(helpers))
 

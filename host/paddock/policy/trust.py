@@ -271,8 +271,14 @@ def judge_trust(
         is_of_the_operators = (FAMILIES[grant.family].takes_trust and grant.value != SELF) or grant.passes_on
         if is_of_the_operators and grant.given is None:
             findings.refuse(grant.path, f"{grant.text} {_NEEDS_TRUST}", _ACCEPT, rule)
-    if folder is not None and request.entry.source is not None:
-        _judge_place(request, (folder, working_dir), rule, findings)
+    if (
+        folder is not None
+        and request.entry.source is not None
+        and lies_outside(request.source, (folder, working_dir))  # a module reads all of its own folder
+    ):
+        place = without_credentials(request.source)
+        said = f"`{place}` lies neither beside the plan nor in the working directory, which {_NEEDS_TRUST}"
+        findings.refuse(path_text(request.entry.path, "source"), said, _ACCEPT, rule)
     if request.entry.state == "keep":
         findings.refuse(path_text(request.entry.path, "state"), f"a folder that is kept {_NEEDS_TRUST}", _ACCEPT, rule)
     if request.entry.limits.call_max == math.inf:
@@ -335,17 +341,3 @@ def lies_outside(source: str, around: Iterable[Path]) -> bool:
             places += [folder, Path(os.path.realpath(f"{name.path}.git")), Path(os.path.realpath(f"{folder}.git"))]
     roots = [place.resolve() for place in around]
     return not all(any(place.is_relative_to(root) for root in roots) for place in places)
-
-
-def _judge_place(
-    request: ModuleRequest,
-    around: tuple[Path, ...],
-    rule: Rule,
-    findings: PolicyFindings,
-) -> None:
-    """Note a source folder that the plan may not name: a module reads all of its own folder."""
-    if lies_outside(request.source, around):
-        path = path_text(request.entry.path, "source")
-        place = without_credentials(request.source)
-        said = f"`{place}` lies neither beside the plan nor in the working directory, which {_NEEDS_TRUST}"
-        findings.refuse(path, said, _ACCEPT, rule)

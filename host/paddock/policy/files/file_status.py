@@ -27,7 +27,6 @@ from paddock.policy.owner import Owner
 from paddock.policy.source_name import SourceName
 from paddock_sandbox.profile import ISOLATION_LEVELS
 from paddock_sources import BuiltinSource
-from paddock_sources.settings import SourceSettings
 
 FileState = Literal["in force", "valid", "absent", "refused"]
 
@@ -54,11 +53,10 @@ class FileStatus:
         """Return it for scripts."""
         problems = [] if self.error is None else [one.as_dict() for one in self.error.problems]
         warnings = [one.as_dict() for one in self.warnings]
-        bounds = list(self.bounds)
         return {
             "file": str(self.path),
             "state": self.state,
-            "bounds": bounds,
+            "bounds": list(self.bounds),
             "warnings": warnings,
             "problems": problems,
         }
@@ -85,21 +83,22 @@ def _status(path: Path, owner: Owner, state: FileState = "in force") -> FileStat
             case "grants.toml":
                 found = _of_grants(path, owner)
             case "secrets.toml":
-                found = _of_secrets(OperatorFile.read(path, owner))
+                found = None
+                if (file := OperatorFile.read(path, owner)) is not None:
+                    ways = secrets_in(file).items()
+                    found = [f"line {one.line}: says where `{name}` is, by {one.way}" for name, one in ways]
             case "sources.toml":
-                found = _of_sources(read_source_settings(path, owner))
+                settings = read_source_settings(path, owner)
+                found = None if settings is None else [f"names another source for `{one}`" for one in settings.modules]
             case _:
-                return _of_policy(path, PolicyFile.read(path, owner), state)
+                policy = PolicyFile.read(path, owner)
+                if policy is None:
+                    return FileStatus(path, "absent")
+                bounds = (*_bounds_of_all(policy), *(_bounds_of_rule(policy, rule) for rule in policy.modules))
+                return FileStatus(path, state, bounds, warnings=left_open(policy))
     except PolicyFileError as error:
         return FileStatus(path, "refused", error=error)
     return FileStatus(path, "absent") if found is None else FileStatus(path, state, tuple(found))
-
-
-def _of_policy(path: Path, file: PolicyFile | None, state: FileState) -> FileStatus:
-    if file is None:
-        return FileStatus(path, "absent")
-    bounds = (*_bounds_of_all(file), *(_bounds_of_rule(file, rule) for rule in file.modules))
-    return FileStatus(path, state, bounds, warnings=left_open(file))
 
 
 def _bounds_of_all(file: PolicyFile) -> Iterator[str]:
@@ -166,16 +165,6 @@ def _accepted_line(name: str, versions: Sequence[AcceptedPlan]) -> str:
     if len(versions) == 1:
         return f"line {lines}: accepts {what}" + (f", and grants {granted}" if granted else "")
     return f"lines {lines}: accept versions of {what}" + (f", and grant {granted}" if granted else "")
-
-
-def _of_secrets(file: OperatorFile | None) -> list[str] | None:
-    if file is None:
-        return None
-    return [f"line {one.line}: says where `{name}` is, by {one.way}" for name, one in secrets_in(file).items()]
-
-
-def _of_sources(settings: SourceSettings | None) -> list[str] | None:
-    return None if settings is None else [f"names another source for `{module_id}`" for module_id in settings.modules]
 
 
 def left_open(file: PolicyFile) -> tuple[PlanProblem, ...]:

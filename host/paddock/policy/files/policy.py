@@ -132,7 +132,11 @@ class JudgedMirror:
             return None
         mirrors = load_source_settings(environ).mirrors
         mirror = mirrors.of(uri)
-        if mirror is None or _is_public(uri, commit or uri.ref, environ):
+        if mirror is None:
+            return None
+        with SourceCache.of_user(environ) as cache:
+            kept = KeptCommits(cache, Remote.of(uri)).get(commit or uri.ref)
+        if kept is not None and kept.is_reachable:
             return None
         text = mirror.at_commit(commit or uri.ref)
         prefix = mirrors.prefix(uri)
@@ -144,13 +148,6 @@ class JudgedMirror:
         It does for a whole host alone: else a user could have one owner's repositories stand for another's.
         """
         return self.address in file.mirrors and urlsplit(self.prefix).path == "/"
-
-
-def _is_public(uri: GitUri, commit: str, environ: Mapping[str, str]) -> bool:
-    """Whether the public address of a repository was seen to lead to a commit."""
-    with SourceCache.of_user(environ) as cache:
-        kept = KeptCommits(cache, Remote.of(uri)).get(commit)
-        return kept is not None and kept.is_reachable
 
 
 def rules_about(name: SourceName, file: PolicyFile) -> tuple[list[ModuleRule], list[ConsultedRule]]:

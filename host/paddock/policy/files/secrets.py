@@ -21,7 +21,6 @@ Way = Literal["env", "file", "command"]
 WAYS_TEXT: Final = 'one of: env = "OTHER", file = "~/path", command = ["pass", "show", "x"]'
 """The ways to get a secret, for hints."""
 
-_WAYS: Final[tuple[Way, ...]] = ("env", "file", "command")
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -59,7 +58,7 @@ def _way(name: str, table: Any) -> tuple[Way, str | tuple[str, ...]]:
         raise NotAcceptedError("is not the name of a secret", "names are those of variables, as in `OPENAI_API_KEY`")
     if not isinstance(table, dict):
         raise NotAcceptedError(f"must be a table, is {type_text(table)}", f"write [{name}], and below it {WAYS_TEXT}")
-    unknown = [key for key in table if key not in _WAYS]
+    unknown = [key for key in table if key not in ("env", "file", "command")]
     if unknown:
         raise NotAcceptedError(f"unknown key `{unknown[0]}`", WAYS_TEXT)
     if len(table) != 1:

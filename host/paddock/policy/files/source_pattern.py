@@ -37,7 +37,6 @@ _PACKAGE: Final = re.compile(r"[A-Za-z0-9*](?:[A-Za-z0-9._*-]*[A-Za-z0-9*])?")
 _MODULE_ID: Final = re.compile(r"[A-Za-z0-9*][A-Za-z0-9_*-]*")
 _NPM_PACKAGE: Final = re.compile(r"(?:@[a-z0-9*][a-z0-9._*-]*/)?[a-z0-9*][a-z0-9._*-]*")
 _STAR: Final = "*"
-_ALL_BELOW: Final = "[^/]+(?:/[^/]+)*"
 
 _Expressions = tuple[re.Pattern[str], ...]
 
@@ -233,5 +232,5 @@ def _folded(components: list[str]) -> list[str]:
 def _path(components: list[str], root: str = "") -> re.Pattern[str]:
     expressions = ["[^/]*".join(map(re.escape, component.split(_STAR))) for component in components]
     if components and components[-1] == _STAR:
-        expressions[-1] = _ALL_BELOW
+        expressions[-1] = "[^/]+(?:/[^/]+)*"
     return re.compile(root + "/".join(expressions), re.DOTALL)

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 import anyio
 import anyio.to_thread
@@ -25,8 +25,6 @@ from paddock.policy.files.secrets import SecretLocation, secrets_in
 from paddock.policy.owner import Owner
 from paddock.policy.secrets.command import MAX_BYTES, NoSecretError, run_secret_command
 from paddock.text import reason_of
-
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class SecretError(PaddockError):
@@ -159,7 +157,7 @@ class SecretSources:
             mode = 0
         except OSError as error:
             raise NoSecretError(f"{self.where(name)}: it cannot be read: {reason_of(error)}") from None
-        if mode & _OTHERS:
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
             reason = f"{self.where(name)}: others than you may read it or more (mode {mode:04o})"
             raise NoSecretError(reason, f"chmod go-rwx {path}")
         try:

@@ -28,7 +28,10 @@ class SecretValues(Mapping[str, str]):
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
         self._placeholders = {name: f"paddock-secret-{name}-{secrets.token_hex(_TOKEN_BYTES)}" for name in self._values}
-        self._spellings = _spellings_of_all(self._values)
+        self._spellings: dict[str, str] = {}  # names of secrets; of two with the same spelling, the first
+        for name, value in self._values.items():
+            for spelling in encoded_forms(value) if len(value) >= SHORTEST_MASKED else ():
+                self._spellings.setdefault(spelling, name)
         self._pattern = _pattern(self._spellings)
         self._bytes: re.Pattern[bytes] | None = None
 
@@ -78,15 +81,6 @@ class SecretValues(Mapping[str, str]):
 
     def _masked(self, match: re.Match[str]) -> str:
         return f"[secret {self._spellings[match[0]]}]"
-
-
-def _spellings_of_all(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the secret's name by each spelling of its value; of two secrets with the same spelling, the first."""
-    found: dict[str, str] = {}
-    for name, value in values.items():
-        for spelling in encoded_forms(value) if len(value) >= SHORTEST_MASKED else ():
-            found.setdefault(spelling, name)
-    return found
 
 
 def _pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
