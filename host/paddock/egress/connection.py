@@ -29,7 +29,6 @@ from paddock.plan.host_name import Destination, Host
 T = TypeVar("T")
 
 _UNRECOGNIZED_NAME: Final = b"\x15\x03\x03\x00\x02\x02\x70"  # a fatal alert, which clients show to people (RFC 6066)
-_ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class ProxiedConnection:
@@ -176,7 +175,7 @@ class ProxiedConnection:
 
     async def _greet(self) -> None:
         if self._is_tunnel:
-            await self._client.send(_ESTABLISHED)
+            await self._client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             self._is_tunnel = False
 
     async def _opening(self, received: bytes) -> tuple[ClientProtocol | None, bytes]:

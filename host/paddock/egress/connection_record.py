@@ -67,10 +67,6 @@ class ConnectionRecord(TrafficCounts):
         """Note the protocol."""
         self.protocol = protocol
 
-    def count_request(self) -> None:
-        """Note a request that is passed on."""
-        self.requests += 1
-
     def count_keys(self, injected: Iterable[str] = (), *, echoes: int = 0) -> None:
         """Note the keys that were put into a request, and how often one was found in its answer."""
         self._injected |= set(injected)

@@ -231,8 +231,7 @@ class Dialer:
             place, near = next(((place, near) for place, near in found if near is not None), (address, None))
         except OSError as error:
             reason = f"it leads to {address}, and whether that is of this machine's networks cannot be found out"
-            refused = EgressRefusedError(destination.text, f"{reason}: {why(error)}", lacks=[destination.text])
-            raise refused from None
+            raise EgressRefusedError(destination.text, f"{reason}: {why(error)}", lacks=[destination.text]) from None
         if near is not None:
             reason = f"it leads to {place}, which is {near}; `public` does not lead there"
             raise EgressRefusedError(destination.text, reason, lacks=[destination.text])

@@ -258,5 +258,4 @@ class EgressGate:
     def _unknown_name(self, name: str) -> None:
         lacks = [] if self._rules.knows(name) else [f"{name}:{DEFAULT_PORT}"]
         reason = "it was not granted" if lacks else "too many names were looked up"
-        refused = EgressRefusedError(name, reason, lacks=lacks, operation="look up")
-        self._egress_context.deny(refused)
+        self._egress_context.deny(EgressRefusedError(name, reason, lacks=lacks, operation="look up"))

@@ -44,9 +44,10 @@ class ProxyClient:
     async def run(self) -> None:
         """Serve it to its end, and record its requests."""
         try:
-            tunnel = await HttpRelay(self._client, self._client, self, self._egress_context).run(
-                await self._beginning()
-            )
+            # No client connects to a proxy to send nothing; other processes must not take up its connections that way.
+            async with asyncio.timeout(self._egress_context.bounds.head_seconds):
+                first = await self._client.receive()
+            tunnel = await HttpRelay(self._client, self._client, self, self._egress_context).run(first)
             if tunnel is not None:
                 connection = ProxiedConnection(
                     self._egress_context, self._client, tunnel.destination, "proxy", is_tunnel=True
@@ -60,11 +61,6 @@ class ProxyClient:
             pass  # each destination that it was for has a record of its own
         finally:
             self._client.reset()
-
-    async def _beginning(self) -> bytes:
-        # No client connects to a proxy to send nothing; other processes must not take up its connections that way.
-        async with asyncio.timeout(self._egress_context.bounds.head_seconds):
-            return await self._client.receive()
 
     # -- as the judge of requests ----------------------------------------------------------------
 

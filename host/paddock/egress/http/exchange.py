@@ -142,17 +142,13 @@ class HttpExchange:
         if self._is_upgrade:
             headers += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
         if self._upstream.keys:
-            target, headers = self._with_keys(target, headers)
+            target, headers, filled = self._upstream.keys.fill(target, headers)
+            self._upstream.record.count_keys(filled)
+            # The answer has to be such that the values can be searched for: all of it, and not compressed.
+            without = _UNSEARCHABLE | (_PARTIAL if filled else frozenset())
+            headers = [(name, value) for name, value in headers if name.lower() not in without]
+            headers.append((b"Accept-Encoding", b"identity"))
         return h11.Request(method=self._head.method, target=target, headers=headers)
-
-    def _with_keys(self, target: bytes, headers: Headers) -> tuple[bytes, Headers]:
-        target, headers, filled = self._upstream.keys.fill(target, headers)
-        self._upstream.record.count_keys(filled)
-        # The answer has to be such that the values can be searched for: all of it, and not compressed.
-        without = _UNSEARCHABLE | (_PARTIAL if filled else frozenset())
-        headers = [(name, value) for name, value in headers if name.lower() not in without]
-        headers.append((b"Accept-Encoding", b"identity"))
-        return target, headers
 
     def _take_body(self, into: bytearray) -> _Taken:
         """Put the arrived part of the body behind the bytes to send, up to one turn."""

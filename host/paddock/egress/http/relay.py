@@ -135,7 +135,7 @@ class HttpRelay:
                     self._end_link("ended")
                     return Tunnel(forward_target, bytes(buffer))
                 upstream = await self._link_to(forward_target.destination)
-                upstream.record.count_request()
+                upstream.record.requests += 1
                 exchange = HttpExchange(self._client, head, upstream, forward_target.target)
                 self._is_asked = True
                 rest = await self._carried_out(exchange, upstream, bytes(buffer))
