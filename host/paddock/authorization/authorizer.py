@@ -446,8 +446,7 @@ class Authorizer:
             for decision in decisions
             for name in secrets_in_use(decision.entry.config, grants_of(decision.entry.permissions))
         }
-        values = await self._secrets.fetch(wanted, positions=positions)
-        kept = SecretValues(values)
+        kept = SecretValues(await self._secrets.fetch(wanted, positions=positions))
         for name in kept.unmasked:
             _log.warning("the value of secret `%s` is too short to be hidden where it is printed", name)
         return Authorization(tuple(map(AuthorizedModule, decisions, resolutions)), trust, kept)

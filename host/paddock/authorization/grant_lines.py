@@ -100,8 +100,10 @@ def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner:
     value = grant.value
     if isinstance(value, SecretGrant):
         return _secret(value, granted)
+    if grant.excludes and value == EXCLUDED_SECRETS:
+        return NO_SECRETS_READ
     if grant.excludes:
-        return _excluded(value)
+        return f"does not read {value.removeprefix(EXCLUSION)}, as found at the start: {_BESIDES}"
     match grant.family:
         case "read" | "write":
             return f"{FAMILIES[grant.family].does} {_path(value, working_dir, owner, grant.family)}"
@@ -113,12 +115,6 @@ def _line(grant: RequestedGrant, granted: Permissions, working_dir: Path, owner:
         case "run":
             return _program(value, working_dir, owner)
     return f"{FAMILIES[grant.family].does}: {value}"
-
-
-def _excluded(word: str) -> str:
-    if word == EXCLUDED_SECRETS:
-        return NO_SECRETS_READ
-    return f"does not read {word.removeprefix(EXCLUSION)}, as found at the start: {_BESIDES}"
 
 
 def connects_to(rule: NetRule) -> str:

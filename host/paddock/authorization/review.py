@@ -35,7 +35,6 @@ from paddock_sources import Resolution
 from paddock_sources.cache.source_cache import place_of_user
 
 _UNASKED: Final = Trust(False, Rule(BUILT_IN, "the operator has not answered yet"))
-_TRUSTED: Final = Trust(True)
 _PROPOSED: Final = Rule(Location("the review"), "what fits the module")
 
 
@@ -164,7 +163,7 @@ def _given(request: ModuleRequest, needs: Needs, context: EvaluationContext) -> 
     """Return a proposal if it can be granted; otherwise list its obstacles among what the module lacks."""
     if not needs.lines:
         return needs
-    accepted = replace(context, trust=_TRUSTED)
+    accepted = replace(context, trust=Trust(True))
     with_it = replace(request, given=(OperatorGrant(needs.permissions, _PROPOSED, stays_inside=True),))
     before = {one.message for one in _refusals(request, accepted)}
     against = [one for one in _refusals(with_it, accepted) if one.message not in before]

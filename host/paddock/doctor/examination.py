@@ -35,7 +35,6 @@ from paddock_sandbox.cgroup import CgroupHome, CgroupProblem, Controller
 from paddock_sandbox.profile import ISOLATION_LEVELS, IsolationLevel
 
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)[::-1]  # tools and hooks first: there are most of them
-_OURS: Final = "paddock-"
 _WATCHED: Final = "looks from outside, several times a second; in between, it can be overrun"
 _UNMAPPED: Final = "what no process maps is counted every two seconds; what is not takes 64M at most"
 _COMMON: Final = "counts every host of this user whose control groups are in {}"
@@ -72,7 +71,7 @@ def _level(found: Available | Unavailable, machine: Machine) -> LevelFinding:
 
 def _cgroup(problem: CgroupProblem, machine: Machine) -> CgroupFinding:
     folder, _, name = problem.tried.rpartition("/")
-    if name.startswith(_OURS):  # this path is a group that was tried; its folder matters
+    if name.startswith("paddock-"):  # this path is a group that was tried; its folder matters
         problem = replace(problem, tried=folder)
     return CgroupFinding(problem, cgroup_remedy(problem, machine))
 

@@ -81,8 +81,7 @@ async def pin_bundles(plan: Path, environ: Mapping[str, str], options: BundleOpt
             lends_keys=False,
             policy=policy,
         ) as provider:
-            pinning = _Pinning(plan, environ, options, cache, policy, provider)
-            return await anyio.to_thread.run_sync(pinning.run)
+            return await anyio.to_thread.run_sync(_Pinning(plan, environ, options, cache, policy, provider).run)
 
 
 def _may_extend(plan: Path, written: bytes | None) -> bool:
@@ -111,8 +110,7 @@ class _Pinning:
             fetched.append(trees)
             yield trees
 
-        written = self.options.written
-        plan = load_plan(self.file, written=written, environ=self.environ, trees_of=trees_of)
+        plan = load_plan(self.file, written=self.options.written, environ=self.environ, trees_of=trees_of)
         news = {key: row for trees in fetched for key, row in trees.news.items()}
         if news:
             path = self.file.resolve().parent / LOCK_FILE

@@ -38,7 +38,6 @@ from paddock_sources.lock.lock_file import LOCK_FILE, LockedModule, LockFile
 from paddock_sources.mirrors import Mirrors
 from paddock_sources.similar_names import near
 
-_REPOSITORY_PREFIX: Final = "amplifier-module-"
 _USUAL_LAYERS: Final = ("source of the plan entry", "builtin modules", "installed packages")  # as resolvers name them
 
 
@@ -216,7 +215,7 @@ def pinned(module: SourcedModule) -> str:
 
 def name_of(uri: SourceUri) -> str:
     """Return the name of a source: the id that a module in it would have by its name."""
-    return uri.short_name.replace("_", "-").removeprefix(_REPOSITORY_PREFIX)
+    return uri.short_name.replace("_", "-").removeprefix("amplifier-module-")
 
 
 def _planned(
@@ -328,8 +327,10 @@ def named_sources(written: str, folder: Path, environ: Mapping[str, str]) -> tup
         LockFileError: the lock file cannot be trusted or understood.
         PlanError: the folder's plan has problems, and nothing else has a tool of that name.
     """
-    uri = _parsed(written)
-    if uri is None or not uri.bare_id:
+    try:
+        if not parse_source(written).bare_id:
+            return ()
+    except SourceUriError:
         return ()
     folder = folder.resolve()
     resolver = Resolver(environ, base=folder, settings=load_source_settings(environ), installed=_find_installed)
@@ -405,10 +406,3 @@ def _pins(plan: MountPlan, lock: LockFile, folder: Path, resolver: Resolver) -> 
         if isinstance(module, SourcedModule):
             pins[module.key] = None if module.locked is None else Pin.of(module.locked)
     return pins
-
-
-def _parsed(written: str) -> SourceUri | None:
-    try:
-        return parse_source(written)
-    except SourceUriError:
-        return None

@@ -243,8 +243,7 @@ class _Reading:
         from paddock.plan.bundles.extending import extended  # most plans extend nothing
 
         try:
-            lock = LockFile.read(self._base / LOCK_FILE)
-            with self._trees_of(self._base, lock) as trees:
+            with self._trees_of(self._base, LockFile.read(self._base / LOCK_FILE)) as trees:
                 return extended(raw, self._positions, self._base, trees)
         except SourceError as error:
             raise KindError.of_sources(error) from error

@@ -40,7 +40,6 @@ from paddock_sources.errors import NoFetching, SourceError
 from paddock_sources.locked_sources import LockUse
 
 _ANSWER_SECONDS: Final = 60.0  # after which a driver is taken for gone
-_TRIAL: Final = Task(id="trial", prompt="none is run")
 _NO_FETCHING: Final = NoFetching(
     "a node fetches nothing",
     lambda is_locked: "lock the plan where it is started from: `paddock lock PLAN`",
@@ -246,7 +245,7 @@ async def open_local(
     )
     async with Host() as host:
         place = LocalPlace(plan, settings, host)
-        await place.check(Attempt(_TRIAL, 1, file.parent))
+        await place.check(Attempt(Task(id="trial", prompt="none is run"), 1, file.parent))
         yield place
 
 

@@ -15,7 +15,6 @@ from paddock.audit import audit_path
 from paddock.audit_reading import audit_lines
 from paddock.errors import KindError
 
-_NO_LINE: Final = "the audit log has no line on this session"
 _NOT_RECORDED: Final = "refusals, ends and the use of grants are not recorded"
 _CUT: Final = "the audit log does not have the beginning of this session any more: what was earlier is not recorded"
 
@@ -88,7 +87,7 @@ class AuditLine(_Fields):
 
 def lines_on(session: str, environ: Mapping[str, str] | None = None) -> tuple[list[AuditLine], list[str]]:
     """Return the lines on a session, the earliest first, and notes on those that are missing."""
-    found, damaged, reason = [], 0, _NO_LINE
+    found, damaged, reason = [], 0, "the audit log has no line on this session"
     named = json.dumps(session).encode()
     try:
         for written in audit_lines(audit_path(environ)):

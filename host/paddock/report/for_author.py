@@ -22,7 +22,6 @@ CONTAINS: Final = (
     "its limits, its peaks, how its processes ended, and when its tools were called",
     "the session's id and times, the working directory and the plan's place",
 )
-_HIDDEN: Final = "…"
 
 
 def for_author(facts: Facts, name: str, record: SessionRecord) -> Facts:
@@ -39,7 +38,7 @@ def for_author(facts: Facts, name: str, record: SessionRecord) -> Facts:
 
     def hide(text: str) -> str:
         for one in hidden:
-            text = one.sub(_HIDDEN, text)
+            text = one.sub("…", text)
         return home.sub("~", text) if len(record.home) > 1 else text
 
     alone = replace(

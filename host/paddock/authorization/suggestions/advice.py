@@ -26,7 +26,6 @@ from paddock_sources.manifest.code_names import CodeNames
 from paddock_sources.manifest.permission_request import PermissionRequest
 
 _MAX_GRANTS: Final = 8  # of one family: people read no more before they agree
-_SHIPPED: Final = "builtin:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def advice_of(resolution: Resolution) -> ManifestAdvice | None:
         request = None
     permissions = None if request is None else permissions_asked(request)
     # Sources of every other kind are addresses, or absolute paths.
-    if resolution.source.startswith(_SHIPPED):
+    if resolution.source.startswith("builtin:"):
         return None if permissions is None else ManifestAdvice(permissions, is_shipped=True)
     code = CodeNames.of(resolution.package_dir)
     if code.reads_state:  # what other modules of the same repository leave there for it

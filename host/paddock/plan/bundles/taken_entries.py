@@ -19,7 +19,6 @@ from paddock_sources.similar_names import near
 
 MODULES: Final = tuple(SECTIONS)
 _KEYS: Final = ("bundle", "includes", "session", "spawn", *MODULES, "agents", "context")
-_SESSION_MODULES: Final = ("orchestrator", "context")
 _KEPT: Final = ("module", "source", "config", "instance_id")
 _OF_PLANS: Final = tuple(key for key in ENTRY_KEYS if key not in _KEPT)
 
@@ -37,7 +36,7 @@ def taken_over(content: Traced, folder: TreePath, problems: list[PlanProblem], p
     if session is not None and isinstance(session.value, dict):
         inner = {key: part for key, part in session.parts() if key in SESSION_KEYS}
         for key, part in inner.items():
-            if key in _SESSION_MODULES and isinstance(part.value, dict):
+            if key in ("orchestrator", "context") and isinstance(part.value, dict):
                 inner[key] = _entry(part, folder, problems, _below(path, "session", key))
             elif key.endswith("_source"):
                 inner[key] = _source(part, folder, problems, _below(path, "session", key))

@@ -25,7 +25,6 @@ MAX_NUMBER: Final = 128  # characters; 64 bits to base 2 are fewer, and 60 to th
 
 _MAX_NODES_DEEP: Final = MAX_DEPTH + 1  # the outermost of them is at no depth
 _TAG: Final = "tag:yaml.org,2002:"
-_MERGE: Final = f"{_TAG}merge"
 _NUMBERS: Final = (f"{_TAG}int", f"{_TAG}float", f"{_TAG}timestamp")
 _PLAIN: Final = (
     'a plan holds text, numbers, truth values, lists and tables: quote what is text, as in `read: [., "!.env"]`, and '
@@ -169,23 +168,19 @@ def _check_extent(root: yaml.Node) -> None:
 
 def _parts(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
-        _check_keys(node)
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            name = (key.tag, "" if key.tag == f"{_TAG}merge" else key.value)
+            if name in seen:
+                line = key.start_mark.line + 1
+                raise YamlError(
+                    f"key `{key.value:.40}` on line {line} stands twice in its table", "keep one of the two", line
+                )
+            seen.add(name)
         return [part for pair in node.value for part in pair]
     return node.value if isinstance(node, yaml.SequenceNode) else []
-
-
-def _check_keys(node: yaml.MappingNode) -> None:
-    seen: set[tuple[str, str]] = set()
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            continue
-        name = (key.tag, "" if key.tag == _MERGE else key.value)
-        if name in seen:
-            line = key.start_mark.line + 1
-            raise YamlError(
-                f"key `{key.value:.40}` on line {line} stands twice in its table", "keep one of the two", line
-            )
-        seen.add(name)
 
 
 def _too_deep(line: int) -> YamlError:

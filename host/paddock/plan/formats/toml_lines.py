@@ -107,8 +107,7 @@ def _child(part: SourceNode, key: str, line: int) -> SourceNode:
 
 
 def _last_of_array(part: SourceNode) -> SourceNode:
-    last = len(part.parts) - 1
-    return part.parts.get(last, part)
+    return part.parts.get(len(part.parts) - 1, part)
 
 
 def _key(text: str) -> str:

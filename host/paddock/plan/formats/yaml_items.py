@@ -37,7 +37,8 @@ def with_item(
     if found is None:
         yield from edit.with_section(section, item, lines)
     elif isinstance(found[1], yaml.ScalarNode):
-        yield from edit.with_second(found[1], item)
+        start, end = found[1].start_mark.index, found[1].end_mark.index
+        yield edit.spliced(start, end - start, f"[{text[start:end]}, {flow_text(item)}]")
     elif not isinstance(found[1], yaml.SequenceNode):
         return
     elif not found[1].value:
@@ -181,7 +182,11 @@ class _Edit:
         yield self.spliced(_line_start(self._root.end_mark), 0, added)
 
     def with_first(
-        self, key: yaml.Node, value: yaml.Node, item: Mapping[str, Any] | str, lines: Sequence[str]
+        self,
+        key: yaml.Node,
+        value: yaml.Node,
+        item: Mapping[str, Any] | str,
+        lines: Sequence[str],
     ) -> Iterator[str]:
         start, end = value.start_mark.index, value.end_mark.index
         rest = _REST_OF_LINE.match(self._text, end)
@@ -190,10 +195,6 @@ class _Edit:
             before = self._text[:start].rstrip(" ")
             yield before + rest[0] + self._newline + added + self._text[rest.end() :]
         yield self.spliced(start, end - start, f"[{flow_text(item)}]")
-
-    def with_second(self, value: yaml.Node, item: Mapping[str, Any] | str) -> Iterator[str]:
-        start, end = value.start_mark.index, value.end_mark.index
-        yield self.spliced(start, end - start, f"[{self._text[start:end]}, {flow_text(item)}]")
 
     def with_last(self, value: yaml.Node, lines: Sequence[str]) -> Iterator[str]:
         dash = self._dash(value.value[-1])
