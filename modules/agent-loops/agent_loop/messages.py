@@ -68,7 +68,13 @@ def well_formed(value: Any) -> Any:
     The halves of a character that stand side by side, as a stream delivers them, are joined; each other half becomes
     U+FFFD, the replacement character of Unicode.
     """
-    return value if _is_well_formed(value) else _mended(value)
+    if _is_well_formed(value):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, Mapping):
+        return {well_formed(key): well_formed(one) for key, one in value.items()}
+    return [well_formed(one) for one in value]
 
 
 def _is_well_formed(value: Any) -> bool:
@@ -88,14 +94,6 @@ def _is_well_formed(value: Any) -> bool:
         except UnicodeEncodeError:
             return False
     return not isinstance(value, Mapping)
-
-
-def _mended(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, Mapping):
-        return {well_formed(key): well_formed(one) for key, one in value.items()}
-    return [well_formed(one) for one in value]
 
 
 def assistant_message(response: Any, calls: Sequence[ToolCall]) -> dict[str, Any]:

@@ -78,8 +78,7 @@ class ToolBatch:
             self.outcomes[index] = await self._outcome(chosen, span, about)
         except Exception as error:  # the model reads the error, and the turn goes on
             logger.debug("tool %s failed", call.name, exc_info=True)
-            message = f"Error: {type(error).__name__}: {error}"
-            self.outcomes[index] = message
+            self.outcomes[index] = f"Error: {type(error).__name__}: {error}"
             await self._report(call, span, about, type(error).__name__, str(error))
 
     async def _outcome(self, call: ToolCall, span: Span, about: dict[str, Any]) -> str:

@@ -260,8 +260,7 @@ class Turn:
         return response
 
     async def _interruptible(self, request: ChatRequest, reply: Reply, provider: str) -> Any | None:
-        asked = self._announcing(request, reply, provider)
-        task = asyncio.get_running_loop().create_task(asked, name=provider)
+        task = asyncio.get_running_loop().create_task(self._announcing(request, reply, provider), name=provider)
         await wait_all([task], self.cancellation)
         if self.cancellation.immediate and (not task.done() or task.cancelled() or task.exception() is not None):
             return None

@@ -148,7 +148,10 @@ class ConversationFile:
                         "mend or remove that line, or move the file away",
                     )
                 else:
-                    messages = _applied(messages, line.change)
+                    if "add" in line.change:
+                        messages.append(line.change["add"])
+                    else:
+                        messages = line.change.get("set", [])
                     self._end = file.tell()
         if torn is not None:
             self._put_aside(descriptor, size)
@@ -225,14 +228,6 @@ def _change(line: bytes) -> dict[str, Any] | None:
 
 def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and bool(value.get("role"))
-
-
-def _applied(messages: Messages, change: dict[str, Any]) -> Messages:
-    if "add" in change:
-        messages.append(change["add"])
-        return messages
-    replaced: Messages = change.get("set", [])
-    return replaced
 
 
 def _new_file_beside(path: Path) -> tuple[int, Path]:

@@ -84,7 +84,12 @@ class SimpleContextManager:
         factory propagates: a request without its instructions is worse than none.
         """
         prompt = await self._prompt_factory() if self._prompt_factory is not None else None
-        entries = self._with_system_prompt(prompt) if prompt else self._entries
+        entries = self._entries
+        if prompt:  # it takes the place of the system messages that open the conversation; hooks' ones stay
+            roles = (index for index, entry in enumerate(entries) if entry.message.get("role") != "system")
+            start = next(roles, len(entries))
+            kept = [entry for entry in entries[:start] if from_hook(entry.message)]
+            entries = [self._factory.entry({"role": "system", "content": prompt}), *kept, *entries[start:]]
         _, view = await self._views(entries, self._budget(token_budget, provider))
         return [copied(message) for message in view.messages]
 
@@ -180,14 +185,6 @@ class SimpleContextManager:
         window, output = _sizes(provider)
         left = window - output - self._settings.safety_margin
         return left if window > 0 and left > 0 else self._settings.max_tokens
-
-    def _with_system_prompt(self, prompt: str) -> list[Entry]:
-        """Return the conversation under this prompt instead of the system messages that open it; hooks' ones stay."""
-        entries = self._entries
-        roles = (index for index, entry in enumerate(entries) if entry.message.get("role") != "system")
-        start = next(roles, len(entries))
-        kept = [entry for entry in entries[:start] if from_hook(entry.message)]
-        return [self._factory.entry({"role": "system", "content": prompt}), *kept, *entries[start:]]
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:

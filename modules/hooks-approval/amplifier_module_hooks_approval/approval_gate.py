@@ -114,7 +114,10 @@ class ApprovalGate:
 
     def _verdict(self, call: CheckedToolCall) -> tuple[Decision, str]:
         """Return the decision about a call, and the reason."""
-        is_required = self._is_required(call)
+        # The application may require a question for a tool, even if a rule allows it.
+        state: Any = getattr(self._coordinator, "session_state", None)
+        required = state.get(_REQUIRED_BY_THE_APPLICATION) if hasattr(state, "get") else None
+        is_required = isinstance(required, set | frozenset | list | tuple) and call.tool in required
         for number, rule in enumerate(self._settings.rules):
             if rule.fits(call) and not (is_required and rule.action == "allow"):
                 return rule.action, rule.reason or f"rules[{number}] of hooks-approval says so"
@@ -123,12 +126,6 @@ class ApprovalGate:
         if any(fnmatchcase(call.tool, free) for free in self._settings.free_tools):
             return "allow", ""
         return self._settings.default, "no rule of hooks-approval allows it"
-
-    def _is_required(self, call: CheckedToolCall) -> bool:
-        """Whether the application requires a question for this tool, even if a rule allows it."""
-        state: Any = getattr(self._coordinator, "session_state", None)
-        required = state.get(_REQUIRED_BY_THE_APPLICATION) if hasattr(state, "get") else None
-        return isinstance(required, set | frozenset | list | tuple) and call.tool in required
 
     async def _refuse_unasked(self, call: CheckedToolCall) -> HookResult:
         """Refuse a call in a session where no person can be asked."""

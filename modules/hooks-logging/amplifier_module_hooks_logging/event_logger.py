@@ -82,7 +82,11 @@ class EventLogger:
     async def _discover(self) -> None:
         """Register for the events that other modules announced."""
         try:
-            announced = await self._announced()
+            lookup = getattr(self._coordinator, "get_capability", None)
+            announced = list(_names(lookup(_ANNOUNCEMENTS)) if lookup is not None else ())
+            collect = getattr(self._coordinator, "collect_contributions", None)
+            for contribution in (await collect(_ANNOUNCEMENTS)) if collect is not None else ():
+                announced += _names(contribution)
         except Exception:
             logger.warning("hooks-logging: cannot ask the modules for their own events", exc_info=True)
             return
@@ -98,14 +102,6 @@ class EventLogger:
                 "name those that matter in `events`",
                 len(new) - room,
             )
-
-    async def _announced(self) -> list[str]:
-        lookup = getattr(self._coordinator, "get_capability", None)
-        announced = list(_names(lookup(_ANNOUNCEMENTS)) if lookup is not None else ())
-        collect = getattr(self._coordinator, "collect_contributions", None)
-        for contribution in (await collect(_ANNOUNCEMENTS)) if collect is not None else ():
-            announced += _names(contribution)
-        return announced
 
     def _register(self, event: str) -> None:
         if event not in self._registered:

@@ -44,7 +44,10 @@ def is_secret(key: str) -> bool:
 def without_secrets(value: Any) -> Any:
     """Return a copy with the values of secret keys, and texts that look like secrets, replaced."""
     if isinstance(value, str):
-        return _cleared(value)
+        text = _KEYS.sub(REDACTED, value)
+        if "=" in text or ":" in text or "earer" in text or "asic" in text:
+            text = _ASSIGNED.sub(_hidden, text)
+        return _IN_ADDRESS.sub(rf"\1{REDACTED}", text) if "://" in text else text
     if isinstance(value, dict):
         return {
             key: REDACTED if is_secret(str(key)) and item is not None else without_secrets(item)
@@ -53,13 +56,6 @@ def without_secrets(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [without_secrets(item) for item in value]
     return value
-
-
-def _cleared(text: str) -> str:
-    text = _KEYS.sub(REDACTED, text)
-    if "=" in text or ":" in text or "earer" in text or "asic" in text:
-        text = _ASSIGNED.sub(_hidden, text)
-    return _IN_ADDRESS.sub(rf"\1{REDACTED}", text) if "://" in text else text
 
 
 def _hidden(match: re.Match[str]) -> str:

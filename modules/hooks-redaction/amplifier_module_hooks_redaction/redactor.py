@@ -65,7 +65,8 @@ class Redactor:
 
     def _item(self, key: object, value: Any, depth: int) -> Any:
         name = str(key)
-        if self._names_count and _is_secret_name(name):
+        words = _CAMEL.sub("_", name).lower().replace("-", "_").replace(" ", "_")
+        if self._names_count and _SECRET_NAME.search(words):
             return self._hidden(value, depth)
         if isinstance(value, str):
             return self.text(value, is_id=_ID.search(name) is not None)
@@ -96,7 +97,3 @@ class Redactor:
 
     def _is_allowed(self, found: str) -> bool:
         return any(allowed.match(found) for allowed in self._allowed)
-
-
-def _is_secret_name(name: str) -> bool:
-    return _SECRET_NAME.search(_CAMEL.sub("_", name).lower().replace("-", "_").replace(" ", "_")) is not None

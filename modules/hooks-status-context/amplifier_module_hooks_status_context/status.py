@@ -48,7 +48,10 @@ class StatusContext:
         )
 
     async def _lines(self) -> list[str]:
-        folder, include = self._working_dir(), self._settings.include
+        include = self._settings.include
+        lookup = getattr(self._coordinator, "get_capability", None)
+        configured = lookup("session.working_dir") if lookup is not None else None
+        folder = Path(configured) if configured else Path.cwd()
         lines = []
         if "date" in include:
             lines.append(f"date: {datetime.now().astimezone():%A, %Y-%m-%d %H:%M %z}")
@@ -61,11 +64,6 @@ class StatusContext:
             if status is not None:
                 lines += git_lines(status, self._settings.max_status_lines)
         return lines
-
-    def _working_dir(self) -> Path:
-        lookup = getattr(self._coordinator, "get_capability", None)
-        configured = lookup("session.working_dir") if lookup is not None else None
-        return Path(configured) if configured else Path.cwd()
 
 
 def git_lines(status: GitStatus, max_lines: int) -> list[str]:

@@ -18,5 +18,4 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     Raises:
         ValueError: a setting is unknown or has the wrong shape.
     """
-    reminder = TodoReminder(coordinator, Settings.of(config or {}))
-    return reminder.start()
+    return TodoReminder(coordinator, Settings.of(config or {})).start()

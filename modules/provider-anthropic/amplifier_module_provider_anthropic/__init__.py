@@ -23,8 +23,7 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     Raises:
         ValueError: a setting is unknown or has the wrong shape; the message names it.
     """
-    settings = Settings.of(config or {}, os.environ)
-    provider = AnthropicProvider(settings, getattr(coordinator, "hooks", None))
+    provider = AnthropicProvider(Settings.of(config or {}, os.environ), getattr(coordinator, "hooks", None))
     await coordinator.mount("providers", provider, name=provider.name)
     coordinator.register_contributor("session.cost", "provider-anthropic", provider.cost)
     coordinator.register_contributor("observability.events", "provider-anthropic", lambda: list(ANNOUNCED))

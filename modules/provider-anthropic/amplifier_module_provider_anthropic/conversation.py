@@ -60,8 +60,8 @@ class MessageList:
                     turns.result(call_id, result, message.name or "")
                 turns.user(_said(message))
             else:  # tool and function
-                results = list(_results(message)) or [_plain_result(message)]
-                for call_id, result in results:
+                answered = message.tool_call_id or ""
+                for call_id, result in list(_results(message)) or [(answered, _result(answered, _said(message)))]:
                     turns.result(call_id, result, message.name or "")
         return cls(system, turns.end(), turns.repairs)
 
@@ -164,11 +164,6 @@ def _results(message: Message) -> Iterator[tuple[str, Block]]:
         for block in message.content:
             if block.type == "tool_result":
                 yield block.tool_call_id, _result(block.tool_call_id, _output(block.output))
-
-
-def _plain_result(message: Message) -> tuple[str, Block]:
-    call_id = message.tool_call_id or ""
-    return call_id, _result(call_id, _said(message))
 
 
 def _result(call_id: str, content: list[Block]) -> Block:

@@ -35,7 +35,9 @@ class Asked:
 def failure_of(error: Exception, asked: Asked, now: Callable[[], float] = time.time) -> errors.LLMError:
     """Return the contract's error for an exception of the SDK, of its transport or of reading an answer."""
     if isinstance(error, errors.LLMError):
-        return _placed(error, asked)
+        error.provider = error.provider or asked.provider
+        error.model = error.model or asked.model
+        return error
     if isinstance(error, anthropic.APIStatusError):
         return _refused(error, asked, now)
     if isinstance(error, anthropic.APITimeoutError | httpx2.TimeoutException):
@@ -245,12 +247,6 @@ def _retry_after(error: anthropic.APIStatusError, now: Callable[[], float]) -> f
             return None
     # None for 0 as well: a failure that may be repeated at once is one of the host, whose provider died.
     return seconds if 0 < seconds < float("inf") else None
-
-
-def _placed(failure: errors.LLMError, asked: Asked) -> errors.LLMError:
-    failure.provider = failure.provider or asked.provider
-    failure.model = failure.model or asked.model
-    return failure
 
 
 def _made(kind: type[errors.LLMError], text: str, asked: Asked, **about: Any) -> errors.LLMError:

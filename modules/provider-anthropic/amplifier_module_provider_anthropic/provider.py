@@ -118,8 +118,7 @@ class AnthropicProvider:
             return [self._described(name) for name in self._catalogue.names()]
         asked = self._asked(self.default_model)
         try:
-            client = self._client(asked)
-            return [self._described(one.id, one) async for one in client.models.list(limit=1000)]
+            return [self._described(one.id, one) async for one in self._client(asked).models.list(limit=1000)]
         except Exception as error:
             raise failures.failure_of(error, asked) from error
 
@@ -242,7 +241,8 @@ class AnthropicProvider:
         for number, reply in enumerate(replies):
             # Thoughts after a request to go on belong to a conversation with that request, which is not kept.
             blocks = reply.content(with_thinking=number == 0)
-            if number and blocks and content and _both_text(content[-1], blocks[0]):
+            joins = bool(number and blocks and content) and isinstance(blocks[0], TextBlock)
+            if joins and isinstance(content[-1], TextBlock):
                 content[-1] = TextBlock(text=content[-1].text + blocks.pop(0).text)
             content += blocks
         if last.was_cut and not any(isinstance(block, TextBlock | ToolCallBlock) for block in content):
@@ -311,10 +311,6 @@ class AnthropicProvider:
             capabilities=list(_CAPABILITIES),
             pricing=None if known.prices is None else known.prices.pricing(),
         )
-
-
-def _both_text(first: Any, second: Any) -> bool:
-    return isinstance(first, TextBlock) and isinstance(second, TextBlock)
 
 
 def _degradation(request: ChatRequest) -> Degradation | None:

@@ -45,7 +45,10 @@ class MockProvider:
         self._settings = settings
         self._hooks = hooks
         self._cost = Decimal(0)
-        self._script = Script(settings.replies, settings.fallback or _script_is_over(len(settings.replies)))
+        number = len(settings.replies)
+        played = f"all {number} scripted replies were used" if number else "it has no scripted replies"
+        told = f"The mock provider's script is over: {played}. Add to `responses`, or set `fallback`."
+        self._script = Script(settings.replies, settings.fallback or ScriptedReply(text=told))
         self.priority = settings.priority
         self.default_model = settings.default_model
 
@@ -68,6 +71,9 @@ class MockProvider:
 
     async def list_models(self) -> list[ModelInfo]:
         """Return the one model there is."""
+        prices, pricing = self._settings.prices, None
+        if prices is not None:
+            pricing = Pricing(input_per_million=float(prices.input), output_per_million=float(prices.output))
         return [
             ModelInfo(
                 id=self.default_model,
@@ -75,7 +81,7 @@ class MockProvider:
                 context_window=self._settings.context_window,
                 max_output_tokens=self._settings.max_output_tokens,
                 capabilities=list(_CAPABILITIES),
-                pricing=self._pricing(),
+                pricing=pricing,
             )
         ]
 
@@ -122,12 +128,6 @@ class MockProvider:
         """Return the tool calls of one of this provider's responses."""
         return list(response.tool_calls or [])
 
-    def _pricing(self) -> Pricing | None:
-        prices = self._settings.prices
-        if prices is None:
-            return None
-        return Pricing(input_per_million=float(prices.input), output_per_million=float(prices.output))
-
     def _response(
         self,
         reply: ScriptedReply,
@@ -158,11 +158,6 @@ class MockProvider:
             finish_reason="tool_calls" if calls else "stop",
             metadata={"model": model},
         )
-
-
-def _script_is_over(replies: int) -> ScriptedReply:
-    played = f"all {replies} scripted replies were used" if replies else "it has no scripted replies"
-    return ScriptedReply(text=f"The mock provider's script is over: {played}. Add to `responses`, or set `fallback`.")
 
 
 def _filled(template: str, request: ChatRequest) -> str:

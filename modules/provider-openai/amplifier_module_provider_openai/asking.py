@@ -58,8 +58,9 @@ def asking(request: ChatRequest, wishes: Mapping[str, Any], model: str, known: K
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
-        if request.tool_choice is not None:
-            body["tool_choice"] = _choice(request.tool_choice)
+        if (choice := request.tool_choice) is not None:
+            is_name = isinstance(choice, str) and choice not in _WORDS
+            body["tool_choice"] = {"type": "function", "function": {"name": choice}} if is_name else choice
     most = _first(wishes.get("max_output_tokens"), request.max_output_tokens, settings.max_output_tokens)
     effort = _first(wishes.get("reasoning_effort"), request.reasoning_effort, settings.reasoning_effort)
     more = {
@@ -83,12 +84,6 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     if spec.description:
         function["description"] = spec.description
     return {"type": "function", "function": function}
-
-
-def _choice(choice: str | dict[str, Any]) -> str | dict[str, Any]:
-    if isinstance(choice, dict) or choice in _WORDS:
-        return choice
-    return {"type": "function", "function": {"name": choice}}
 
 
 def _format(given: Any) -> dict[str, Any] | None:

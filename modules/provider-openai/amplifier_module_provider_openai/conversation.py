@@ -71,11 +71,8 @@ def _add_call(calls: dict[str, Entry], id: Any, name: Any, arguments: Any) -> No
         return
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments if isinstance(arguments, Mapping) else {}, default=str)
-    calls[id] = {"id": id, "type": "function", "function": {"name": _tool_name(name), "arguments": arguments}}
-
-
-def _tool_name(name: Any) -> str:
-    return _NOT_OF_A_NAME.sub("_", str(name or "unknown"))[:64]
+    name = _NOT_OF_A_NAME.sub("_", str(name or "unknown"))[:64]
+    calls[id] = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _results(message: Message) -> list[Entry]:
@@ -85,8 +82,7 @@ def _results(message: Message) -> list[Entry]:
     if found:
         return found
     text = message.content if isinstance(message.content, str) else "\n\n".join(map(_shown, blocks))
-    id = message.tool_call_id or ""
-    return [{"role": "tool", "tool_call_id": id, "content": text or _NOTHING}]
+    return [{"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text or _NOTHING}]
 
 
 def _result(block: Mapping[str, Any]) -> Entry:

@@ -66,7 +66,9 @@ class Endpoint:
             async with answer:
                 kind = answer.response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if kind != _EVENTS and kind:
-                    yield self._whole(await _json_of(answer, kind), model)
+                    # The server ignores the request to stream.
+                    text = (await answer.response.aread()).decode("utf-8", "replace")
+                    yield self._whole(json.loads(text) if kind.endswith("json") else text, model)
                     return
                 async for chunk in answer:
                     has_begun = True
@@ -111,9 +113,3 @@ class Endpoint:
         if isinstance(answer, Mapping) and "choices" not in answer:  # LM Studio so refuses an address without /v1
             raise no_answer(self._place, model, f"`{json.dumps(answer)[:_SHOWN_CHARACTERS]}`")
         return answer
-
-
-async def _json_of(answer: openai.AsyncStream[Any], kind: str) -> Any:
-    """Return the body of a server that ignores the request to stream; text if it is no JSON."""
-    text = (await answer.response.aread()).decode("utf-8", "replace")
-    return json.loads(text) if kind.endswith("json") else text

@@ -241,8 +241,7 @@ class OpenAIProvider:
     def _sizes(self, model: str) -> tuple[int, int]:
         known, settings = self._catalogue.of(model), self._settings
         window = settings.context_window or known.context_window or _CONTEXT_WINDOW
-        most = settings.max_output_tokens or known.max_output_tokens or _MAX_OUTPUT
-        return window, min(most, window)
+        return window, min(settings.max_output_tokens or known.max_output_tokens or _MAX_OUTPUT, window)
 
     def _capabilities(self) -> list[str]:
         common = [capabilities.TOOLS, capabilities.STREAMING, capabilities.JSON_MODE]

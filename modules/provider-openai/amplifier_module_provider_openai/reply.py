@@ -96,7 +96,11 @@ class Reply:
                 yield kind, text
         calls = _read(delta, "tool_calls")
         for call in calls if isinstance(calls, list) else ():
-            self._take_call(call)
+            index, id = _read(call, "index"), _read(call, "id")
+            function = _read(call, "function")
+            name, arguments = _read(function, "name"), _read(function, "arguments")
+            id = id if isinstance(id, str) else ""
+            self._call(index, id, name).take(id, name, arguments)
 
     def go_on(self) -> None:
         """Count the next parts as another answer, which continues this one."""
@@ -133,13 +137,6 @@ class Reply:
             finish_reason="tool_calls" if calls else self.finish_reason,
             metadata={"model": self.model or model},
         )
-
-    def _take_call(self, given: Any) -> None:
-        index, id = _read(given, "index"), _read(given, "id")
-        function = _read(given, "function")
-        name, arguments = _read(function, "name"), _read(function, "arguments")
-        id = id if isinstance(id, str) else ""
-        self._call(index, id, name).take(id, name, arguments)
 
     def _call(self, index: Any, id: str, name: Any) -> _Call:
         """Return the call that a part belongs to: by its index and id; without either, a name begins a new one."""

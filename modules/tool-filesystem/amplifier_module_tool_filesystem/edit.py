@@ -48,8 +48,12 @@ class EditFile(FileTool):
         self._workspace.locate(arguments["file_path"], "read", base)
         with self._workspace.writing:
             text, version = self._workspace.read(path)
-            if "\r\n" in text:
-                old, new = _with_line_ends_of(text, old, new)
+            if "\r\n" in text:  # line ends of Windows, which read_file does not show
+                # A text that occurs as given is used so; in a file with line ends of both kinds, so is its replacement.
+                if old not in text and "\r" not in old:
+                    old, new = old.replace("\n", "\r\n"), _windows(new)
+                elif "\n" not in text.replace("\r\n", ""):
+                    new = _windows(new)
             places = _places(text, old)
             if not places:
                 raise Failure(
@@ -61,18 +65,6 @@ class EditFile(FileTool):
             size = self._workspace.write(path, text.replace(old, new), version)
         output = {"file_path": str(path), "replacements": replacements, "bytes": size}
         return Done(output, Artifact(events.ARTIFACT_WRITE, path, size))
-
-
-def _with_line_ends_of(text: str, old: str, new: str) -> tuple[str, str]:
-    """Return both with the line ends of a file that has Windows ones, which read_file does not show.
-
-    A text that occurs exactly as given is used so; in a file with line ends of both kinds, so is its replacement.
-    """
-    if old not in text and "\r" not in old:
-        old, new = old.replace("\n", "\r\n"), _windows(new)
-    elif "\n" not in text.replace("\r\n", ""):
-        new = _windows(new)
-    return old, new
 
 
 def _windows(text: str) -> str:

@@ -74,7 +74,9 @@ def replace(path: Path, data: bytes, expected: Version | None = None) -> None:
     if existing is not None:
         _require_regular(path, existing)
     elif expected is None:
-        _make_folders(path.parent)
+        missing = [folder for folder in path.parents if not folder.is_dir()]
+        for folder in reversed(missing):  # one by one: folders nest deeper than calls may
+            folder.mkdir(exist_ok=True)
     if existing is not None and not os.access(path.parent, os.W_OK):  # to try would be reported as refused
         return _overwrite(path, data)
     try:
@@ -120,12 +122,6 @@ def _overwrite(path: Path, data: bytes) -> None:
         _require_regular(path, os.fstat(file.fileno()))  # a pipe or device may have taken its place
         file.truncate()
         file.write(data)
-
-
-def _make_folders(folder: Path) -> None:
-    missing = [parent for parent in (folder, *folder.parents) if not parent.is_dir()]
-    for parent in reversed(missing):  # one by one: folders nest deeper than calls may
-        parent.mkdir(exist_ok=True)
 
 
 def _require_regular(path: Path, status: os.stat_result) -> None:

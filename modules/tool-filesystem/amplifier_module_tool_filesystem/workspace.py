@@ -51,16 +51,19 @@ class Workspace:
         Raises:
             Failure: it lies outside the allowed folders, or cannot be resolved.
         """
+        settings = self._settings
+        configured = settings.allowed_read_paths if access == "read" else settings.allowed_write_paths
+        allowed = (".", *self._granted(access)) if configured is None else configured
         try:
             file_path.encode("utf-8")  # a result cannot contain other names
             real = Path(os.path.realpath(_absolute(file_path, base)))
-            roots = [Path(os.path.realpath(_absolute(root, base))) for root in self._allowed(access)]
+            roots = [Path(os.path.realpath(_absolute(root, base))) for root in allowed]
         except (OSError, ValueError) as error:  # a name too long, a NUL or half a character in it
             raise Failure("invalid_path", f"Cannot use {file_path!a} as a path: {error}.") from error
         if not any(real.is_relative_to(root) for root in roots):
             led = "" if str(real) in (file_path, os.path.expanduser(file_path)) else f", which leads to `{real}`"
-            allowed = ", ".join(f"`{root}`" for root in dict.fromkeys(roots)) or "none"
-            where = f"{self._limit(access)}: {allowed}"
+            limit = "" if configured is None else f" by the setting `allowed_{access}_paths`"
+            where = f"{limit}: {', '.join(f'`{root}`' for root in dict.fromkeys(roots)) or 'none'}"
             message = f"May not {access} `{file_path}`{led}. Folders open to {access}{where}."
             raise Failure("not_allowed", message, access)
         return real
@@ -111,16 +114,6 @@ class Workspace:
             await hooks.emit(event, data)
         except Exception:
             logger.warning("tool-filesystem: could not emit %s", event, exc_info=True)
-
-    def _allowed(self, access: Access) -> tuple[str, ...]:
-        configured = self._configured(access)
-        return (".", *self._granted(access)) if configured is None else configured
-
-    def _limit(self, access: Access) -> str:
-        return "" if self._configured(access) is None else f" by the setting `allowed_{access}_paths`"
-
-    def _configured(self, access: Access) -> tuple[str, ...] | None:
-        return self._settings.allowed_read_paths if access == "read" else self._settings.allowed_write_paths
 
     def _granted(self, access: Access) -> list[str]:
         """Return the paths that the host granted this module; a host that grants none does not have the capability."""

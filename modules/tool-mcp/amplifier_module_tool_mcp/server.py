@@ -51,8 +51,7 @@ class Server:
             McpError: it cannot be started, or does not answer.
         """
         await self._start()
-        access = ServerAccess(self, self._client)
-        self._coordinator.register_capability(f"mcp.{self._settings.name}", access)
+        self._coordinator.register_capability(f"mcp.{self._settings.name}", ServerAccess(self, self._client))
         self._following = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
@@ -135,8 +134,7 @@ class Server:
         self._left_out = left_out
 
     async def _elicit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        name = self._client.server[:_MAX_NAME]
-        return await self._questions.ask(name, params)
+        return await self._questions.ask(self._client.server[:_MAX_NAME], params)
 
     def _roots(self) -> list[dict[str, str]]:
         """Return the folders that the module was granted, and those of granted files: a root is always a folder.

@@ -37,7 +37,9 @@ class Settings:
                 raise ValueError(f"tool-mcp: there is no setting `{key}`; there are {', '.join(known)}")
             kind, words = _SHAPES.get(key, (str, "a text"))
             inside = [*value.values()] if isinstance(value, dict) else value
-            if not isinstance(value, kind) or (kind in (list, dict) and not _are_texts(inside)):
+            if not isinstance(value, kind) or (
+                kind in (list, dict) and not all(isinstance(one, str) for one in inside)
+            ):
                 raise ValueError(f"tool-mcp: `{key}` must be {words}, not {value!r:.200}")
         if not given.get("command"):
             raise ValueError("tool-mcp: `command` is missing, the program of an MCP server: `command: [./server.py]`")
@@ -51,7 +53,3 @@ _SHAPES: dict[str, tuple[type, str]] = {
     "tools": (list, "a list of names"),
     "without_scripts": (bool, "true or false"),
 }
-
-
-def _are_texts(values: Any) -> bool:
-    return all(isinstance(one, str) for one in values)

@@ -41,7 +41,7 @@ class IgnoreRules:
     @classmethod
     def of(cls, folder: Path, around: IgnoreRules | None) -> IgnoreRules | None:
         """Return the rules in a folder, None outside of repositories; rules around a repository do not apply in it."""
-        if _is_repository(folder):
+        if any(os.path.lexists(f"{folder}/{name}") for name in _REPOSITORY):
             return cls(folder.parts, _rules(folder), None)
         if around is not None and (rules := _rules(folder)):
             return cls(folder.parts, rules, around)
@@ -65,11 +65,6 @@ def rules_above(folder: Path) -> IgnoreRules | None:
     for parent in reversed(folder.parents):
         around = IgnoreRules.of(parent, around)
     return around
-
-
-def _is_repository(folder: Path) -> bool:
-    path = os.fspath(folder)
-    return any(os.path.lexists(f"{path}/{name}") for name in _REPOSITORY)
 
 
 def _rules(folder: Path) -> tuple[_Rule, ...]:

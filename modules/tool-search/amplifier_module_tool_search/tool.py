@@ -81,12 +81,9 @@ def _argument(name: str, about: dict[str, Any], value: Any, required: list[str])
         raise Failure("invalid_input", f"`{name}` must be of type {wanted}, not {type(value).__name__}.")
     if wanted == "integer" and not about["minimum"] <= value <= about["maximum"]:
         raise Failure("invalid_input", f"`{name}` must be from {about['minimum']} to {about['maximum']}, not {value}.")
-    if wanted == "string":
-        _require_text(name, about, str(value))
-    return value
-
-
-def _require_text(name: str, about: dict[str, Any], text: str) -> None:
+    if wanted != "string":
+        return value
+    text = str(value)
     if not text:
         raise Failure("invalid_input", f"`{name}` must not be empty.")
     if len(text) > about.get("maxLength", len(text)):
@@ -95,3 +92,4 @@ def _require_text(name: str, about: dict[str, Any], text: str) -> None:
         raise Failure("invalid_input", f"`{name}` must be one of {', '.join(about['enum'])}, not {text!a}.")
     if "\0" in text or any("\ud800" <= one <= "\udfff" for one in text):
         raise Failure("invalid_input", f"`{name}` has a character in it that is none: {text!a}.")
+    return value
