@@ -109,7 +109,10 @@ class ModuleLoader(ReadyQueue):
             if folder is None:
                 loaded = self._load_installed(module_id, unresolved)
             else:
-                loaded = await self._load_from(module_id, folder, config or {})
+                package = ModulePackage.find(module_id, folder)
+                module = self._imported(package)
+                await _validate(package, declared_kind(module_id, module), config or {})
+                loaded = _Loaded(mount_of(module_id, module, package.entry_point), folder, package.import_root)
             self._loaded[module_id] = loaded
         elif loaded.import_root is not None:
             self._put_on_path(loaded.import_root)
@@ -142,12 +145,6 @@ class ModuleLoader(ReadyQueue):
             if unresolved is None:
                 raise
             raise SourceNotFoundError(f"{error}; nor was its source: {safe_exception_str(unresolved)}") from unresolved
-
-    async def _load_from(self, module_id: str, folder: Path, config: dict[str, Any]) -> _Loaded:
-        package = ModulePackage.find(module_id, folder)
-        module = self._imported(package)
-        await _validate(package, declared_kind(module_id, module), config)
-        return _Loaded(mount_of(module_id, module, package.entry_point), folder, package.import_root)
 
     def _imported(self, package: ModulePackage) -> ModuleType:
         if package.transport != "python":

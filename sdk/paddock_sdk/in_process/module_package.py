@@ -84,6 +84,9 @@ class ModulePackage:
         places = (folder,) if path != folder else (folder, folder.parent)
         module = _table(_read(module_id, places, "amplifier.toml"), "module")
         project = _table(_read(module_id, places, "pyproject.toml"), "project")
+        groups = _table(project, "entry-points")
+        declared = next(filter(None, (_text(_table(groups, group), module_id) for group in ENTRY_POINT_GROUPS)), "")
+        home = declared.partition(":")[0].strip()
         return cls(
             module_id,
             path,
@@ -91,7 +94,7 @@ class ModulePackage:
             version=_text(project, "version") or "0.0.0",
             description=_text(project, "description") or "",
             requirements=tuple(text for text in _list(project, "dependencies") if isinstance(text, str)),
-            entry_point=_entry_point(project, module_id, path.name),
+            entry_point=declared if home == path.name or home.startswith(f"{path.name}.") else None,
         )
 
 
@@ -123,14 +126,6 @@ def _read(module_id: str, places: tuple[Path, ...], name: str) -> dict[str, Any]
         raise ModuleValidationError(
             f"Module '{module_id}': {path} cannot be read: {error}", reason_code="invalid_module_metadata"
         ) from error
-
-
-def _entry_point(project: dict[str, Any], module_id: str, package: str) -> str | None:
-    """Return the project's declaration for the module, if its target lies in the package."""
-    groups = _table(project, "entry-points")
-    declared = next(filter(None, (_text(_table(groups, group), module_id) for group in ENTRY_POINT_GROUPS)), "")
-    home = declared.partition(":")[0].strip()
-    return declared if home == package or home.startswith(f"{package}.") else None
 
 
 def _table(content: dict[str, Any], name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from operator import attrgetter
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
@@ -226,17 +227,11 @@ class AmplifierSession:
         self._started = True
         event = events.SESSION_RESUME if self._is_resumed else events.SESSION_START
         if self._coordinator.hooks.has_handlers(event):
-            extras = {**extras, **self._shown_config()}
+            with suppress(RuntimeError, CannotCrossError):  # without a JSON form, as with live objects, there is none
+                extras = {**extras, "config": Payload.of(redact_secrets(self._config)).data()}
         await self._coordinator.hooks.emit(
             event, {"session_id": self._session_id, "parent_id": self._parent_id, **extras}
         )
-
-    def _shown_config(self) -> dict[str, Any]:
-        """Return the configuration without its secrets; nothing where it has no JSON form, as with live objects."""
-        try:
-            return {"config": Payload.of(redact_secrets(self._config)).data()}
-        except (RuntimeError, CannotCrossError):
-            return {}
 
     async def _run_orchestrator(self, prompt: str) -> Any:
         return await run_orchestrator(self._coordinator, prompt)

@@ -274,7 +274,12 @@ class Codec:
 def _unpack(body: Buffer, hook: Callable[[int, bytes], object]) -> Any:
     if _LONG_BYTES <= len(body) <= _SECOND_WRITING_BYTES:
         with suppress(Exception):  # it is not so plain, or no value: reading it key by key tells
-            return _unpack_plain(bytes(body))
+            plain = bytes(body)
+            value = msgpack.unpackb(plain, ext_hook=_no_extension, strict_map_key=False, max_map_len=MAX_LOOSE_KEYS)
+            # msgpack writes a value in one way, and a mapping once for each key. So what it writes again as the same
+            # bytes has no key twice.
+            if msgpack.packb(value) == plain:
+                return value
     try:
         return msgpack.unpackb(body, ext_hook=hook, object_pairs_hook=_mapping, strict_map_key=False)
     except RemoteProtocolError:
@@ -292,18 +297,6 @@ def _reason(error: Any) -> str:
         return f"{model}: {count} validation errors"
     told = error.errors(include_url=False, include_context=False, include_input=False)
     return "; ".join(f"{'.'.join(map(str, (model, *one['loc'])))}: {one['msg']}" for one in told)[:_REASON]
-
-
-def _unpack_plain(body: bytes) -> Any:
-    """Return the value of a body without extensions or large mappings; raise any exception for another.
-
-    msgpack writes a value in one way, and a mapping once for each key. So what it writes again as the same bytes has no
-    key twice.
-    """
-    value = msgpack.unpackb(body, ext_hook=_no_extension, strict_map_key=False, max_map_len=MAX_LOOSE_KEYS)
-    if msgpack.packb(value) != body:
-        raise ValueError("not as msgpack writes it")
-    return value
 
 
 def unpack_prefix(body: Buffer) -> tuple[Any, memoryview]:

@@ -62,7 +62,10 @@ class FrameDecoder:
                 raise OverBudgetError("frame_max", allowed=self._max, observed=size, message=message)
             if end - start < size:
                 if size > _RESIDENT_BYTES:
-                    self._start_large(size, start, end)
+                    self._large = memoryview(bytearray(size))
+                    self._large[: end - start] = buffer[start:end]
+                    self._large_end = end - start
+                    self._end = 0
                     return frames
                 break
             frames.append(decode_frame(buffer, start, start + size))
@@ -86,9 +89,3 @@ class FrameDecoder:
             frames += self.buffer_updated(step)
             rest = rest[step:]
         return frames
-
-    def _start_large(self, size: int, start: int, end: int) -> None:
-        self._large = memoryview(bytearray(size))
-        self._large[: end - start] = self._resident[start:end]
-        self._large_end = end - start
-        self._end = 0

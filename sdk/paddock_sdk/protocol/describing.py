@@ -103,13 +103,16 @@ class _Data:
         self.attributes: dict[str, Any] = {}
         self.of_class: dict[str, Any] = {}
         self.properties: set[str] = set()
-        for name in _public_names(value, of_class):
+        names = dict.fromkeys(name for name in (*of_class, *getattr(value, "__dict__", ())) if is_public(name))
+        if callable(value):
+            names["__call__"] = None
+        for name in names:
             if members is not None and len(members) == MAX_MEMBERS:
                 break
             try:
                 item = getattr(value, name)
                 there = of_class.get(name, _MISSING)
-                if not _is_member(name, item):
+                if name != "__call__" and (not callable(item) or inspect.isclass(item)):
                     self._take(name, item, there)
                 elif members is not None:
                     members.append(Member(name, flavour_of(item), isinstance(there, classmethod | staticmethod)))
@@ -125,10 +128,6 @@ class _Data:
             self.properties.add(name)
         elif there is not _MISSING and _is_data(there):
             self.of_class[name] = self.attributes[name] if there is item else masked(there)
-
-
-def _is_member(name: str, item: object) -> bool:
-    return name == "__call__" or (callable(item) and not inspect.isclass(item))
 
 
 def member_of(value: Any, name: str) -> Any:
@@ -149,14 +148,6 @@ def _class_contents(cls: type) -> dict[str, Any]:
     for base in reversed(cls.__mro__[:-1]):
         contents.update(vars(base))
     return contents
-
-
-def _public_names(value: object, of_class: dict[str, Any]) -> list[str]:
-    names = dict.fromkeys(name for name in of_class if is_public(name))
-    names.update(dict.fromkeys(name for name in getattr(value, "__dict__", ()) if is_public(name)))
-    if callable(value):
-        names["__call__"] = None
-    return list(names)
 
 
 def _special_members(of_class: dict[str, Any]) -> list[Member]:

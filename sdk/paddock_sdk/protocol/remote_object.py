@@ -81,7 +81,8 @@ class _OfClass:
 def stand_in(description: Description, object_id: int, caller: Caller) -> Any:
     """Return a new stand-in: a function for a function, else a `RemoteObject`."""
     if description.is_function and description.members:
-        return _function(description, object_id, caller)
+        holder = _tie(RemoteObject(), object_id, caller)
+        return _named(_method(0, description.members[0], holder), description.type_name)
     made_of = description.type_name, description.members, description.properties
     is_small = len(description.members) + len(description.properties) <= _MAX_KEPT_NAMES
     cls = _kept_class(*made_of) if is_small else _new_class(*made_of)
@@ -212,11 +213,6 @@ def _iterator_methods(stream: Callable[..., Any], close: Callable[..., Any] | No
 
         methods["aclose"] = aclose
     return methods
-
-
-def _function(description: Description, object_id: int, caller: Caller) -> Callable[..., Any]:
-    holder = _tie(RemoteObject(), object_id, caller)
-    return _named(_method(0, description.members[0], holder), description.type_name)
 
 
 def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:

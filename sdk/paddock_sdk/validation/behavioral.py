@@ -384,7 +384,9 @@ class ContextBehaviorTests:
         should_compact = getattr(context_module, "_should_compact", None)
         if should_compact is None:
             return  # it need not be there
-        required = _required_parameters(should_compact)
+        parameters = inspect.signature(should_compact).parameters.values()
+        by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        required = sum(one.default is one.empty and one.kind in by_position for one in parameters)
         if required not in (0, len(_NUMBERS_OF_TOKENS)):
             pytest.skip(f"`_should_compact` takes {required} arguments, and what they are is not known")
         found = await settled(should_compact(*_NUMBERS_OF_TOKENS[:required]))
@@ -426,12 +428,6 @@ class StrictContextTests:
         await context_module.add_message(dict(_QUESTION))
         messages = await context_module.get_messages_for_request(token_budget=100_000)
         assert isinstance(messages, list), "get_messages_for_request() has to return a list"
-
-
-def _required_parameters(function: Any) -> int:
-    parameters = inspect.signature(function).parameters.values()
-    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(one.default is one.empty and one.kind in by_position for one in parameters)
 
 
 def _said(messages: list[dict[str, Any]]) -> list[tuple[Any, Any]]:

@@ -40,7 +40,8 @@ def check_name(result: ValidationResult, check: str, obj: Any) -> None:
         result.fail(check, f"reading the `name` of {type(obj).__name__} raised {described(error)}")
         return
     if isinstance(name, str) and name:
-        result.succeed(check, f"`name` is {_shortened(name)}")
+        line = " ".join(name.split())
+        result.succeed(check, f"`name` is {line if len(line) <= 60 else line[:59] + '…'}")
     else:
         result.fail(
             check, f"`name` has to be a text that is not empty, and that of {type(obj).__name__} is {name!r:.60}"
@@ -61,11 +62,6 @@ def check_async(result: ValidationResult, check: str, obj: Any, name: str, *, at
         result.succeed(check, f"`{name}` is asynchronous and takes what it is called with")
     else:
         result.fail(check, f"`{name}` has to be defined as `async def {called}`: {fault}")
-
-
-def _shortened(text: str, limit: int = 60) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 _DEFINITION = "define it as `async def on_session_ready(coordinator)`"

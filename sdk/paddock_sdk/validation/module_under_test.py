@@ -55,17 +55,12 @@ class ModuleUnderTest:
 def _package_in(folder: Path, test: Path | None = None) -> Path | None:
     packages = [code.parent for code in sorted(folder.glob("amplifier_*/__init__.py"))]
     if len(packages) > 1 and test is not None and test.is_file():
-        names = _imported_by(test)
+        statements = _parsed(test).body
+        whole = {alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names}
+        parts = {node.module or "" for node in statements if isinstance(node, ast.ImportFrom)}
+        names = {name.partition(".")[0] for name in whole | parts}
         return next((package for package in packages if package.name in names), packages[0])
     return next(iter(packages), None)
-
-
-def _imported_by(test: Path) -> set[str]:
-    """Return the names of the packages that a test's file imports as a whole or in part."""
-    statements = _parsed(test).body
-    whole = {alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names}
-    parts = {node.module or "" for node in statements if isinstance(node, ast.ImportFrom)}
-    return {name.partition(".")[0] for name in whole | parts}
 
 
 def _type_by_name(name: str) -> str | None:

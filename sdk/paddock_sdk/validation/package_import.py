@@ -31,7 +31,11 @@ def own_imports(package: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        _forget_paths(folder, searched)
+        if str(folder) in sys.path:
+            sys.path.remove(str(folder))
+        sys.path[:] = [
+            entry for entry in sys.path if entry in searched or not Path(entry).absolute().is_relative_to(folder)
+        ]
         # Modules beside the package were found only because of the path, unless they could be found before.
         reach = None if str(folder) in searched else folder
         for name in [name for name in sys.modules if name not in imported]:
@@ -109,14 +113,6 @@ def _no_package(package: Path) -> str:
     inside = sorted(code.parent for code in package.glob("amplifier_*/__init__.py"))
     hint = f": give {inside[0]}" if inside else "; give the folder of the package, the one with the `__init__.py`"
     return f"{package} has no `__init__.py`{hint}"
-
-
-def _forget_paths(folder: Path, searched: set[str]) -> None:
-    if str(folder) in sys.path:
-        sys.path.remove(str(folder))
-    sys.path[:] = [
-        entry for entry in sys.path if entry in searched or not Path(entry).absolute().is_relative_to(folder)
-    ]
 
 
 def _is_part(name: str, package: str) -> bool:

@@ -43,7 +43,8 @@ class ModuleValidator(ABC):
         """
         result = ValidationResult(self.kind, str(module_path))
         package = Path(module_path).resolve()  # noqa: ASYNC240 - a few stats; importing blocks much longer
-        if not package.exists() and _is_name(module_path):
+        is_name = isinstance(module_path, str) and all(part.isidentifier() for part in module_path.split("."))
+        if is_name and not package.exists():
             await self._check(result, str(module_path), package, entry_point, config)
         else:
             async with _turn(name_of(package)):
@@ -82,7 +83,11 @@ class ModuleValidator(ABC):
                 raise
             result.fail("protocol_compliance", f"mounting the module raised {described(error)}")
         finally:
-            await _cleaned_up(coordinator, watch)
+            try:
+                await coordinator.cleanup()
+            except (asyncio.CancelledError, SystemExit) as error:  # module code; its cleanup is not checked
+                if isinstance(error, asyncio.CancelledError) and watch.cancelled:
+                    raise
 
     @abstractmethod
     def is_module(self, returned: Any) -> bool:
@@ -91,18 +96,6 @@ class ModuleValidator(ABC):
     @abstractmethod
     def check(self, result: ValidationResult, coordinator: MockCoordinator, returned: Any) -> None:
         """Add the checks of what `mount` left on the coordinator and returned; an exception here fails the module."""
-
-
-async def _cleaned_up(coordinator: MockCoordinator, watch: CancelWatch) -> None:
-    try:
-        await coordinator.cleanup()
-    except (asyncio.CancelledError, SystemExit) as error:  # module code; its cleanup is not checked
-        if isinstance(error, asyncio.CancelledError) and watch.cancelled:
-            raise
-
-
-def _is_name(path: str | Path) -> bool:
-    return isinstance(path, str) and all(part.isidentifier() for part in path.split("."))
 
 
 def _imported(result: ValidationResult, package: Path | str) -> ModuleType | None:

@@ -126,7 +126,12 @@ class ToolValidator(MountedObjectValidator):
     def check_members(self, result: ValidationResult, obj: Any) -> None:
         check_name(result, "tool_name", obj)
         _check_description(result, obj)
-        _check_schema(result, obj)
+        schema = getattr(obj, "input_schema", {})
+        if isinstance(schema, dict):
+            result.succeed("tool_input_schema", "`input_schema` is a dict, or not there")
+        else:
+            message = f"an `input_schema` is a dict with a JSON schema, not {type(schema).__name__}"
+            result.warn("tool_input_schema", message)
         super().check_members(result, obj)
 
 
@@ -140,15 +145,6 @@ def _check_description(result: ValidationResult, tool: Any) -> None:
         result.succeed("tool_description", "`description` is a text")
     else:
         result.warn("tool_description", f"models read the `description`; it has to be a text, not {description!r:.60}")
-
-
-def _check_schema(result: ValidationResult, tool: Any) -> None:
-    schema = getattr(tool, "input_schema", {})
-    if isinstance(schema, dict):
-        result.succeed("tool_input_schema", "`input_schema` is a dict, or not there")
-    else:
-        message = f"an `input_schema` is a dict with a JSON schema, not {type(schema).__name__}"
-        result.warn("tool_input_schema", message)
 
 
 class ProviderValidator(MountedObjectValidator):

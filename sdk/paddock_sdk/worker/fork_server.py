@@ -63,7 +63,9 @@ def serve(control_fd: int, preload: Iterable[str], host: int, quiet_ms: int = _Q
     settings, _ = receive(control, 0)
     if not settings:
         os._exit(0)
-    spare_pool = _spare_pool(**unpack(settings))
+    asked = unpack(settings)
+    groups = None if asked["cgroups"] is None else CgroupHome.from_dict(asked["cgroups"])
+    spare_pool = SparePool([Mount(*mount) for mount in asked["shared"]], groups)
     served = 0
     quiet = select.poll()
     quiet.register(control, select.POLLIN)
@@ -77,11 +79,6 @@ def serve(control_fd: int, preload: Iterable[str], host: int, quiet_ms: int = _Q
             spare_pool.close()
             os._exit(0)
         served += 1
-
-
-def _spare_pool(shared: Iterable[Sequence[Any]], cgroups: dict[str, Any] | None) -> SparePool:
-    groups = None if cgroups is None else CgroupHome.from_dict(cgroups)
-    return SparePool([Mount(*mount) for mount in shared], groups)
 
 
 def _serve_one(spare_pool: SparePool, control: socket.socket) -> bool:

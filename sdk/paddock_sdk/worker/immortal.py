@@ -17,7 +17,7 @@ import struct
 import sys
 import sysconfig
 from types import CodeType
-from typing import Any, Final
+from typing import Final
 
 # The half of a word that says whether an object is immortal. The other half is part of the count until 3.13.
 _SIZE: Final = ctypes.sizeof(ctypes.c_uint32)
@@ -46,7 +46,11 @@ def make_immortal() -> bool:
                 counts[place] = immortal
                 if type(one) not in _WITHOUT_PARTS:
                     reached.append(one)
-        found = _parts_of(reached)
+        found = gc.get_referents(*reached)
+        for one in reached:
+            if type(one) is CodeType:  # it tells the collector of nothing that it has
+                found += (one.co_consts, one.co_names, one.co_linetable, one.co_exceptiontable, one.co_filename)
+                found += (one.co_name, one.co_qualname, *one.co_varnames, *one.co_freevars, *one.co_cellvars)
     gc.freeze()
     return True
 
@@ -80,15 +84,6 @@ def _shows_in_an_object(counts: ctypes.Array[ctypes.c_uint32]) -> bool:
     counts[place] = counts[_place(None)]
     references = [looked_at] * _REFERENCES
     return len(references) == _REFERENCES and counts[place] == counts[_place(None)]
-
-
-def _parts_of(objects: list[Any]) -> list[Any]:
-    parts = gc.get_referents(*objects)
-    for one in objects:
-        if type(one) is CodeType:  # it tells the collector of nothing that it has
-            parts += (one.co_consts, one.co_names, one.co_linetable, one.co_exceptiontable, one.co_filename)
-            parts += (one.co_name, one.co_qualname, *one.co_varnames, *one.co_freevars, *one.co_cellvars)
-    return parts
 
 
 def _place(one: object) -> int:

@@ -17,6 +17,7 @@ import resource
 import select
 import signal
 import time
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from paddock_sandbox import capabilities, prctl
@@ -114,7 +115,9 @@ def supervise_until_exit(worker: int, init_socket: int, group: Cgroup | None = N
     while ended is None:
         for fd, _ in poller.poll():
             if fd == woken:
-                _drain(woken)
+                with suppress(BlockingIOError):
+                    while os.read(woken, 512):
+                        pass
                 ended = _reap(worker, wake)
             elif not _obey(init_socket, worker):
                 poller.unregister(init_socket)
@@ -143,14 +146,6 @@ def drop_privileges() -> None:
 
 def _notice(signal_number: int, frame: object) -> None:
     """Do nothing: any handler makes the interpreter write to the wake-up descriptor."""
-
-
-def _drain(woken: int) -> None:
-    try:
-        while os.read(woken, 512):
-            pass
-    except BlockingIOError:
-        pass
 
 
 def _obey(init_socket: int, worker: int) -> bool:
@@ -183,11 +178,17 @@ def _sweep(group: Cgroup | None) -> int:
     """Kill and reap every descendant; return how many would not die in time."""
     deadline = time.monotonic() + _SWEEP_SECONDS
     if group is not None and _children():
-        _kill_group(group)
+        # Nothing forks any more in the group that is being killed; signals may never catch up with forks.
+        with suppress(OSError):  # the group cannot be read; then it is for the signals
+            group.kill()
     while True:
         # Only our own children: their numbers are ours until we reap them, and their orphans become ours.
         if os.getpid() == _FIRST_PID:
-            children = _kill_all()
+            try:
+                os.kill(-1, signal.SIGKILL)  # every other process at once: none escapes by forking meanwhile
+                children = [-1]
+            except ProcessLookupError:
+                children = []
         else:
             children = _children()
             for child in children:
@@ -201,23 +202,6 @@ def _sweep(group: Cgroup | None) -> int:
         if time.monotonic() > deadline:
             return len(children)
         select.poll().poll(_SWEEP_POLL_MS)
-
-
-def _kill_group(group: Cgroup) -> None:
-    """Kill the tree by its control group, in which nothing forks any more; signals may never catch up with forks."""
-    try:
-        group.kill()
-    except OSError:
-        pass  # the group cannot be read; then it is for the signals
-
-
-def _kill_all() -> list[int]:
-    """Kill every other process of our namespace, at once; none escapes by forking meanwhile."""
-    try:
-        os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        return []
-    return [-1]
 
 
 def _children() -> list[int]:

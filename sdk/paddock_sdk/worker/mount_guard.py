@@ -217,7 +217,11 @@ class _Guard:
             self._listen()  # before looking, so that no change is missed between the two
             if not self._mend() and is_of_moves:
                 select.poll().poll(_REST_MS)
-            self._part_with(ready)
+            for worker in [worker for worker in self._workers if worker.pidfd in ready]:
+                self._workers.remove(worker)
+                worker.close()
+                if worker.reported:
+                    self._past.append(worker)
         self._mend()
         self._report_later_changes([*self._past, *self._workers])
 
@@ -326,13 +330,6 @@ class _Guard:
                 if now != then:
                     what = worker.what_became_of(path, now)
                     self._report({"id": worker.number, "path": path, "what": what, "problem": problem})
-
-    def _part_with(self, ready: set[int]) -> None:
-        for worker in [worker for worker in self._workers if worker.pidfd in ready]:
-            self._workers.remove(worker)
-            worker.close()
-            if worker.reported:
-                self._past.append(worker)
 
     def _report(self, message: dict[str, Any]) -> None:
         report(self._control.fileno(), message)

@@ -96,7 +96,10 @@ class ObjectTable:
 
     def export(self, value: object) -> HandleEntry:
         """Return the handle entry that refers to `value`, whether this process or another owns it."""
-        foreign = self._stand_in_id(value)
+        try:
+            foreign = self._stand_in_ids.get(value)
+        except TypeError:  # unhashable or not weakly referable, so not one of ours
+            foreign = None
         if foreign is not None:
             return HandleEntry(HandleSide.RECEIVER, foreign)
         key = _identity(value)
@@ -250,12 +253,6 @@ class ObjectTable:
     def _on_collected(self, object_id: int) -> None:
         # Runs whenever the collector likes, on any thread: so it only makes a note.
         self._collected.append(object_id)
-
-    def _stand_in_id(self, value: object) -> int | None:
-        try:
-            return self._stand_in_ids.get(value)
-        except TypeError:  # unhashable or not weakly referable, so not one of ours
-            return None
 
 
 def _member(value: object, name: str) -> Any:

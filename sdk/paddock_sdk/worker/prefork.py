@@ -62,7 +62,8 @@ class PreforkedWorker:
             host = os.getppid()
             self._pid = namespaces.fork_into_new()
             if self._pid == 0:
-                _run_init(init_line, worker_line, self.shared, doors, host, counts_memory=self._counts_memory())
+                counts_memory = self._group is not None and "memory" in self._group.controllers
+                _run_init(init_line, worker_line, self.shared, doors, host, counts_memory=counts_memory)
             # When it is abandoned, it may have ended, and its number may belong to another process.
             self._pidfd = os.pidfd_open(self._pid)
             self._give_ids()
@@ -112,9 +113,6 @@ class PreforkedWorker:
         self._close()
         if self._group is not None:
             self._group.remove()
-
-    def _counts_memory(self) -> bool:
-        return self._group is not None and "memory" in self._group.controllers
 
     def _close(self) -> None:
         self._to_init.close()
@@ -201,15 +199,24 @@ def _run_worker(
 ) -> NoReturn:
     """Be the worker: make a root and get ready, wait for the request, finish the root and enter."""
     root: mounts.NewRoot | OSError
+    refused = None
     try:
         close_all_but(0, 1, 2, line.fileno(), *doors)
-        entered = _entered(doors)
+        try:
+            enter(doors)  # takes a while, and no request waits for it
+        except OSError as error:
+            refused = error  # no request exists yet to report it to, here and below
         ids, trees = _received(line)
         try:
-            root = _root_with(shared, trees if ids is None else None)
+            opened = trees if ids is None else mounts.open_trees(mount.source for mount in shared)
+            socket.sethostname("paddock")
+            root = mounts.NewRoot()
+            root.attach(shared, opened)
         except OSError as error:
-            root = error  # no request exists yet to report it to
-        if not _is_readable(line):  # a request that is here already waits for nothing
+            root = error
+        poller = select.poll()
+        poller.register(line, select.POLLIN)
+        if not poller.poll(0):  # a request that is here already waits for nothing
             sandbox_entry.warm_up()
         request, (rpc, stdout, stderr, init_socket, *trees) = _received(line)
         line.close()
@@ -217,8 +224,8 @@ def _run_worker(
         os._exit(FAILED_BEFORE_ENTRY)
     step = "control group"
     try:
-        if isinstance(entered, OSError):
-            raise entered
+        if refused is not None:
+            raise refused
         step = "file system"
         if isinstance(root, OSError):
             raise root
@@ -242,24 +249,6 @@ def _run_worker(
     )
 
 
-def _entered(doors: Sequence[int]) -> OSError | None:
-    """Enter the group, which takes a while, and no request waits for it; return the error if that fails."""
-    try:
-        enter(doors)
-    except OSError as error:
-        return error
-    return None
-
-
-def _root_with(shared: Sequence[Mount], trees: Sequence[int] | None) -> mounts.NewRoot:
-    """Return a root with the mounts of all workers; opens the trees unless the caller has."""
-    opened = mounts.open_trees(mount.source for mount in shared) if trees is None else trees
-    socket.sethostname("paddock")
-    root = mounts.NewRoot()
-    root.attach(shared, opened)
-    return root
-
-
 def _finish(
     root: mounts.NewRoot,
     profile: SandboxProfile,
@@ -279,12 +268,6 @@ def _without(shared: Sequence[Mount], profile: SandboxProfile) -> list[Mount]:
     """Return the mounts of a profile that are not made yet, in their order."""
     made = set(shared)  # a look at each of forty mounts costs every start a millisecond
     return [mount for mount in profile.mounts if mount not in made]
-
-
-def _is_readable(line: socket.socket) -> bool:
-    poller = select.poll()
-    poller.register(line, select.POLLIN)
-    return bool(poller.poll(0))
 
 
 def _received(line: socket.socket) -> tuple[Any, list[int]]:

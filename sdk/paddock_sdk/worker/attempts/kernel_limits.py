@@ -79,7 +79,10 @@ def _texts(failure: object) -> Iterator[str]:
         # By the arguments: the text of an exception of the module's own class is code of its own.
         yield from _strings(failure.args)
         if isinstance(failure, BlockingIOError) and failure.errno == errno.EAGAIN:
-            yield f"{_NO_TASK} {_innermost_function(failure)}"
+            trace, innermost = failure.__traceback__, ""
+            while trace is not None:
+                innermost, trace = trace.tb_frame.f_code.co_name, trace.tb_next
+            yield f"{_NO_TASK} {innermost}"
         return
     for value in (getattr(failure, "error", None), getattr(failure, "output", None)):
         yield from _strings(value.values() if type(value) is dict else (value,))
@@ -87,10 +90,3 @@ def _texts(failure: object) -> Iterator[str]:
 
 def _strings(values: Iterable[Any]) -> Iterator[str]:
     return (one[-_MAX_CHARACTERS:] for one in values if type(one) is str)
-
-
-def _innermost_function(error: BaseException) -> str:
-    trace, name = error.__traceback__, ""
-    while trace is not None:
-        name, trace = trace.tb_frame.f_code.co_name, trace.tb_next
-    return name

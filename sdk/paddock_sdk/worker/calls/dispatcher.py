@@ -158,7 +158,10 @@ class Dispatcher:
             self._attempts.note_failure(exc)
             result = _raised(exc, exported.value)
         self._send_changes(exported)
-        has_failed = _has_failed(result)
+        try:
+            has_failed = not result.success
+        except Exception:  # it is not a valid result, which is reported where it is sent
+            has_failed = False
         has_met_limit = self._attempts.note_result(result, has_failed=has_failed)
         if has_failed:
             folder = self._coordinator.get_capability("session.working_dir")
@@ -276,13 +279,6 @@ def _as_result(returned: Any) -> Any:
         return returned
     # A class of the module's own, in the contract's shape.
     return _result(success=bool(returned.success), output=returned.output, error=getattr(returned, "error", None))
-
-
-def _has_failed(returned: Any) -> bool:
-    try:
-        return not returned.success
-    except Exception:  # it is not a valid result, which is reported where it is sent
-        return False
 
 
 def _wanted_to_write(result: Any) -> bool:

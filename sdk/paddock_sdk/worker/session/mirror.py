@@ -208,7 +208,12 @@ class SessionMirror:
             changes = self._state.changes()
             self._send_state(changes)
             if self._reporter.shared:
-                self._send_attributes()
+                own = vars(self._coordinator)
+                shared = {name: own[name] for name in list(self._reporter.shared) if name in own}
+                self._attributes.bind(shared)
+                for path, value in self._attributes.changes():
+                    if value:
+                        self._send(HostMethod.SET_ATTRIBUTE, shared[path[0]], head=path[0])
         except Exception:  # the frame that is about to leave may be an answer that a caller waits for
             _log.exception("changes of shared state could not be sent")
         finally:
@@ -242,14 +247,6 @@ class SessionMirror:
                 self._send(HostMethod.SET_ATTRIBUTE, self._live.pop(key), head=f"{STATE_ATTRIBUTE}{key}")
         finally:
             self._is_sending = was_sending
-
-    def _send_attributes(self) -> None:
-        coordinator = self._coordinator
-        shared = {name: vars(coordinator)[name] for name in list(self._reporter.shared) if name in vars(coordinator)}
-        self._attributes.bind(shared)
-        for path, value in self._attributes.changes():
-            if value:
-                self._send(HostMethod.SET_ATTRIBUTE, shared[path[0]], head=path[0])
 
     def _send(self, method: HostMethod, value: Any, head: str | None = None) -> bool:
         """Send a change; return whether it could be sent."""
