@@ -333,6 +333,13 @@ def test_exit_codes_are_told(commands: SourceCommands, script: str, code: int) -
         assert session.run(["sh", "-c", script]).code == code
 
 
+def test_a_command_opens_its_input_and_output_by_name(commands: SourceCommands) -> None:
+    script = "cat /dev/stdin > /dev/fd/1; echo said > /dev/stderr"
+    with commands.open(CommandAccess("sh")) as session:
+        done = session.run(["sh", "-c", script], stdin=b"given")
+    assert (done.code, done.stdout, done.stderr) == (0, b"given", b"said\n")
+
+
 @pytest.mark.exhaustive("landlock")
 def test_fifty_megabytes_go_in_and_come_out(commands: SourceCommands) -> None:
     data = os.urandom(1 << 20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,3 +189,15 @@ def _is_alive(pid: int) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def test_a_host_without_a_file_to_open_is_told_so(runner: DirectRunner) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with runner.open(CommandAccess("true")) as session:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")), hard))
+        try:
+            with pytest.raises(CommandError, match="it can have no pipes: too many open files"):
+                session.run(["true"])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert session.run(["true"]).code == 0

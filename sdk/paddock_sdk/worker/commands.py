@@ -35,23 +35,27 @@ _OWN_INIT: Final = 1
 def serve(rpc: socket.socket, name: str) -> None:
     """Run the host's commands until it closes the connection."""
     rpc.setblocking(True)
+    is_alone = os.getppid() == _OWN_INIT  # asked before an init can have ended, which would leave us to the machine's
     with suppress(ConnectionError, EOFError):
         while True:
             length, pipes, _, _ = socket.recv_fds(rpc, LENGTH.size, _PIPES, socket.MSG_CMSG_CLOEXEC)
             if not length:
                 return
             if request := read_exactly(rpc.fileno(), *LENGTH.unpack(length)):
-                rpc.sendall(ANSWER.pack(*_run(rpc, msgpack.unpackb(request), pipes)))
+                rpc.sendall(ANSWER.pack(*_run(rpc, msgpack.unpackb(request), pipes, is_alone)))
 
 
-def _run(rpc: socket.socket, argv: list[bytes], pipes: list[int]) -> tuple[int, int]:
-    """Run a command to its end, or until the host says anything, or is gone; return its code and an error number."""
+def _run(rpc: socket.socket, argv: list[bytes], pipes: list[int], is_alone: bool) -> tuple[int, int]:
+    """Run a command to its end, or until the host says anything, or is gone; return its code and an error number.
+
+    `is_alone`: process numbers are our own, so all that there are besides the init are ours.
+    """
     given, printed, messages = pipes
     try:
         process = subprocess.Popen(  # noqa: S603 - what to run is the host's to say, who may do anything here
             argv, stdin=given, stdout=printed, stderr=messages, start_new_session=True
         )
-    except (OSError, ValueError) as error:
+    except (IndexError, OSError, ValueError) as error:  # an empty list has no program
         return -1, getattr(error, "errno", None) or errno.EINVAL
     finally:
         for pipe in pipes:
@@ -65,8 +69,7 @@ def _run(rpc: socket.socket, argv: list[bytes], pipes: list[int]) -> tuple[int, 
         ends.unregister(rpc)
         ends.poll(_GRACE_SECONDS * 1000)
     _signal(process, signal.SIGKILL)  # also what it left behind, while its number cannot mean another process
-    if os.getppid() == _OWN_INIT:
-        # With process numbers of our own, all that there are besides the init are ours.
+    if is_alone:
         with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)  # neither us nor the init
     os.close(pidfd)

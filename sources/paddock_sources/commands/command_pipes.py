@@ -7,11 +7,11 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from io import FileIO
 from typing import Final
 
-from paddock_sources.commands.command_runner import Command, CommandTimeoutError
+from paddock_sources.commands.command_runner import Command, CommandError, CommandTimeoutError
 
 _PIPE_BYTES: Final = 1 << 20  # fewer, larger pieces; the system may grant less
 _READ_BYTES: Final = 128 << 10
@@ -23,12 +23,21 @@ class CommandPipes:
     """The runner's ends; `theirs` are those of the command: its input, output and messages.
 
     The command may have the other ends, too, by opening them anew. So none of ours ever blocks.
+
+    Raises:
+        CommandError: there can be no pipes, for one because the host has as many files open as it may.
     """
 
-    def __init__(self, command: Command) -> None:
-        given, self._stdin = _pipe()
-        stdout, printed = _pipe()
-        stderr, messages = _pipe()
+    def __init__(self, name: str, command: Command) -> None:
+        self._name = name
+        with ExitStack() as made:
+            try:
+                given, self._stdin = _pipe(made)
+                stdout, printed = _pipe(made)
+                stderr, messages = _pipe(made)
+            except OSError as error:
+                raise CommandError(name, f"it can have no pipes: {os.strerror(error.errno or 0).lower()}") from error
+            made.pop_all()
         self.theirs = (given, printed, messages)
         self._timeout = command.timeout
         self._pieces = _pieces(command.stdin)
@@ -42,8 +51,8 @@ class CommandPipes:
             with suppress(OSError):  # the user's limit of memory in pipes is reached
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
-    def carry(self, name: str, end: int, take_end: Callable[[], int], check: Callable[[], None]) -> int:
-        """Carry input and output until the command `name` has ended; return its exit code.
+    def carry(self, end: int, take_end: Callable[[], int], check: Callable[[], None]) -> int:
+        """Carry input and output until the command has ended; return its exit code.
 
         The descriptor `end` is readable once it has ended, and `take_end` then returns the code. `check` is called
         several times a second. An exception of either leaves the command running.
@@ -58,7 +67,7 @@ class CommandPipes:
             check()
             left = deadline - time.monotonic()
             if left <= 0:
-                raise CommandTimeoutError(name, self._timeout)
+                raise CommandTimeoutError(self._name, self._timeout)
             ready = self._wait(end if code is None else None, min(left, _GLANCE_SECONDS))
             if not self._stdin.closed and self._stdin.fileno() in ready:
                 self._write()
@@ -114,9 +123,10 @@ class CommandPipes:
             self._piece = self._piece[written or 0 :]
 
 
-def _pipe() -> tuple[FileIO, FileIO]:
+def _pipe(made: ExitStack) -> tuple[FileIO, FileIO]:
     reading, writing = os.pipe()
-    return FileIO(reading, "r"), FileIO(writing, "w")
+    os.fchmod(reading, 0o666)  # a command of another user may open what it has by name, such as /dev/stdin
+    return made.enter_context(FileIO(reading, "r")), made.enter_context(FileIO(writing, "w"))
 
 
 def _pieces(stdin: bytes | Iterable[bytes]) -> Iterator[memoryview]:

@@ -60,7 +60,7 @@ class _DirectSession(CommandSession):
 
     def carry(self, command: Command) -> int:
         program = command.argv[0]
-        with closing(CommandPipes(command)) as pipes:
+        with closing(CommandPipes(self._name, command)) as pipes:
             given, printed, messages = pipes.theirs
             try:
                 process = subprocess.Popen(  # noqa: S603 - what to run is the caller's to say
@@ -79,7 +79,7 @@ class _DirectSession(CommandSession):
             pipes.close_theirs()
             pidfd = os.pidfd_open(process.pid)
             try:
-                return pipes.carry(self._name, pidfd, lambda: _kill(process), self._check)
+                return pipes.carry(pidfd, lambda: _kill(process), self._check)
             except BaseException:
                 _end(process, pidfd)
                 raise

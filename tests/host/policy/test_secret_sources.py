@@ -212,6 +212,21 @@ async def test_a_command_ends_in_time_with_all_of_its_group(home: Path) -> None:
     assert is_at_its_end()
 
 
+async def test_a_command_that_reads_its_own_output_holds_nothing_up(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def readable_until_the_command_took_it(pipe: object) -> None:
+        await anyio.sleep(0.01)
+
+    monkeypatch.setattr("paddock.policy.secrets.command.anyio.wait_readable", readable_until_the_command_took_it)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run_secret_command, ["sleep", "3"], {"PATH": "/usr/bin:/bin"}, home)
+        begun = anyio.current_time()
+        await anyio.sleep(0.3)
+        assert anyio.current_time() - begun < 2
+        tasks.cancel_scope.cancel()
+
+
 class _reader_of:
     """Reads what processes hold open for writing: at its end, none of them is left."""
 

@@ -56,11 +56,11 @@ class CommandChannel:
             raise CommandError(
                 self._name, f"its arguments take {len(request)} bytes, {_REQUEST_BYTES} can be passed on"
             )
-        with closing(CommandPipes(command)) as pipes:
+        with closing(CommandPipes(self._name, command)) as pipes:
             try:
                 self._ask(request, [pipe.fileno() for pipe in pipes.theirs])
                 pipes.close_theirs()
-                code = pipes.carry(self._name, self._rpc.fileno(), self._answer, check)
+                code = pipes.carry(self._rpc.fileno(), self._answer, check)
             except WorkerGoneError:
                 self.is_lost = True
                 raise

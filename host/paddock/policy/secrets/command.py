@@ -172,9 +172,14 @@ class _Output:
 
 
 async def _chunks(pipe: IO[bytes]) -> AsyncIterator[bytes]:
+    # The command can open its pipe anew, and read what was readable here.
+    os.set_blocking(pipe.fileno(), False)
     while True:
         await anyio.wait_readable(pipe)
-        chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
+        try:
+            chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
+        except BlockingIOError:
+            continue
         if not chunk:
             return
         yield chunk
