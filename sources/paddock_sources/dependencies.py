@@ -140,8 +140,11 @@ class Dependencies:
             return ()
         from paddock_sources.environment.contract import CONTRACT, CONTRACT_VERSION
         from paddock_sources.environment.requirements import Requirements
+        from paddock_sources.environment.siblings import Siblings
 
-        siblings = self._siblings(near, top)
+        siblings = None
+        if isinstance(near, GitUri) and top is not None:
+            siblings = Siblings(near, top, self.means.preloaded())
         needs = Requirements.of(
             root, self.python, extras=extras, more=choice.more, may_name_local=mine, siblings=siblings
         )
@@ -154,7 +157,13 @@ class Dependencies:
         if own is not None:
             own.check_repositories([one.dependency.name for one in libraries])
         for broken in rules.broken_by((one.dependency.name, one.dependency.version) for one in libraries):
-            raise _outside_repository(broken.shown)
+            raise SourceError(
+                f"it depends on a repository with {broken.shown}",
+                code="BoundsError",
+                hints=[
+                    "widen the constraint, or have the module name another version: none is looked for in a repository"
+                ],
+            )
         together = needs.joined(*(one.needs for one in libraries))
         before = distributions(previous) if previous is not None else ()
         versions = {one.dependency.name: one.dependency.version for one in libraries}
@@ -183,11 +192,6 @@ class Dependencies:
 
         own = self._uv_lock(root, top, Requirements.of(root, self.python, may_name_local=mine), ())
         return own.difference(locked.dependencies)
-
-    def _siblings(self, near: SourceUri, top: Path | None) -> Siblings | None:
-        from paddock_sources.environment.siblings import Siblings
-
-        return Siblings(near, top, self.means.preloaded()) if isinstance(near, GitUri) and top is not None else None
 
     def _uv_lock(
         self,
@@ -374,15 +378,6 @@ def distributions(locked: LockedModule) -> tuple[LockedDistribution, ...]:
 
     packages = (one for one in locked.dependencies if not (one.commit or one.path))
     return tuple(LockedDistribution(one.name, one.version, one.hashes) for one in packages)
-
-
-def _outside_repository(broken: str) -> SourceError:
-    """Return the error for a repository among the dependencies whose version a constraint does not allow."""
-    return SourceError(
-        f"it depends on a repository with {broken}",
-        code="BoundsError",
-        hints=["widen the constraint, or have the module name another version: none is looked for in a repository"],
-    )
 
 
 def _repositories(locked: LockedModule) -> Iterator[LockedDependency]:

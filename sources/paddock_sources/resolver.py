@@ -107,7 +107,10 @@ class Resolver:
             if isinstance(answer, SourceUri):
                 return ChosenSource(module_id, written, layer, answer.held(), tuple(attempts))
             attempts.append(LayerAnswer(layer, "", answer.reason, answer.is_silent))
-        raise UnresolvedError(module_id, written, attempts, hints=self._hints(module_id))
+        known = [*self._builtin.list(), *(self._settings.modules if self._settings is not None else ())]
+        hints = [f"did you mean `{one}`?" for one in near(module_id, known)]
+        hints.append(f"name its source: `- module: {module_id}` with `source: ./folder`")
+        raise UnresolvedError(module_id, written, attempts, hints=hints)
 
     def provide(self, chosen: ChosenSource) -> Resolution:
         """Return the code of the chosen source.
@@ -144,7 +147,8 @@ class Resolver:
         settings = self._settings
         if settings is not None:
             yield ("workspace", lambda: _of_workspace(settings, module_id))
-            yield ("settings", lambda: _of_settings(settings, module_id))
+            said = f"`{module_id}` is not in [modules] of {settings.origin}"
+            yield ("settings", lambda: settings.modules.get(module_id) or NoAnswer(said, True))
         yield (PLAN_LAYER, lambda: self._of_plan(source))
         yield ("builtin modules", lambda: self._of_builtin(module_id))
         installed = self._installed
@@ -170,24 +174,11 @@ class Resolver:
             f"no module of that id (there are: {', '.join(shipped) or 'none'})", bool(near(module_id, shipped))
         )
 
-    def _hints(self, module_id: str) -> tuple[str, ...]:
-        known = [*self._builtin.list(), *(self._settings.modules if self._settings is not None else ())]
-        close = near(module_id, known)
-        return (
-            *(f"did you mean `{one}`?" for one in close),
-            f"name its source: `- module: {module_id}` with `source: ./folder`",
-        )
-
 
 def _of_workspace(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
     if settings.workspace is None:
         return NoAnswer(f"no folder is named (`workspace` in {settings.origin})", True)
     return WorkspaceFolder(settings.workspace).find(module_id)
-
-
-def _of_settings(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
-    said = f"`{module_id}` is not in [modules] of {settings.origin}"
-    return settings.modules.get(module_id) or NoAnswer(said, True)
 
 
 def _of_installed(find: FindInstalled, module_id: str) -> SourceUri | NoAnswer:

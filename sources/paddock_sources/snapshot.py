@@ -84,7 +84,9 @@ class FolderCopy:
         """Give `tree` all that is in the folder and belongs into a copy."""
         for folder, path, entry in self._listed(root):
             if entry.is_symlink():
-                tree.add_link(path, _target(entry.name, folder, path))
+                with _reading(path):
+                    target = os.readlink(entry.name, dir_fd=folder)
+                tree.add_link(path, target)
             elif entry.is_file(follow_symlinks=False):
                 _give_file(entry.name, folder, path, tree)
 
@@ -162,11 +164,6 @@ def _entries(folder: int, prefix: str) -> Iterator[os.DirEntry[str]]:
     """Yield the names in a folder as they are read: there may be millions."""
     with _reading(prefix or "."), os.scandir(folder) as entries:
         yield from entries
-
-
-def _target(link: str, folder: int, path: str) -> str:
-    with _reading(path):
-        return os.readlink(link, dir_fd=folder)
 
 
 def _give_file(file: str, folder: int, path: str, tree: TreeChecker) -> None:

@@ -142,7 +142,10 @@ class CacheFolder:
         from filelock import FileLock  # here and below, because most starts find all that they need and lock nothing
 
         self.make()
-        lock = FileLock(self._lock_path(name), mode=0o600)
+        plain = name.replace("/", ".")
+        if not _PLAIN_NAME.fullmatch(plain):
+            plain = hashlib.sha256(name.encode()).hexdigest()
+        lock = FileLock(self.path / _LOCKS / plain, mode=0o600)
         with adding_to(self.path):
             self._acquire(lock, name, deadline, subject or name, progress or SilentProgress())
         try:
@@ -184,12 +187,6 @@ class CacheFolder:
                 if left <= _GLANCE_SECONDS:
                     return False
             self._check()
-
-    def _lock_path(self, name: str) -> Path:
-        plain = name.replace("/", ".")
-        if not _PLAIN_NAME.fullmatch(plain):
-            plain = hashlib.sha256(name.encode()).hexdigest()
-        return self.path / _LOCKS / plain
 
     def _check_owners(self, real: Path) -> None:
         """Raise if any other user than this one and root could change the folder's contents or replace the folder."""

@@ -65,7 +65,10 @@ class TreeChecker:
         with nullcontext() if is_compiled(path) else self._opened(path, executable) as file:
             for chunk in chunks:
                 size += len(chunk)
-                self._check_size(path, size)
+                if size > self._caps.file_bytes:
+                    raise UnsafeTreeError(path, f"it is larger than {self._caps.file_bytes // _MIB} MiB")
+                if self._bytes + size > self._caps.bytes:
+                    raise UnsafeTreeError(path, f"the tree is larger than {self._caps.bytes // _MIB} MiB")
                 content.update(chunk)
                 if file is not None:
                     file.write(chunk)
@@ -106,12 +109,6 @@ class TreeChecker:
             raise UnsafeTreeError(path, f"there are more than {self._caps.files} files in the tree")
         made = self._names.admit(path)
         return [one for one in made if not is_compiled(one)]
-
-    def _check_size(self, path: str, size: int) -> None:
-        if size > self._caps.file_bytes:
-            raise UnsafeTreeError(path, f"it is larger than {self._caps.file_bytes // _MIB} MiB")
-        if self._bytes + size > self._caps.bytes:
-            raise UnsafeTreeError(path, f"the tree is larger than {self._caps.bytes // _MIB} MiB")
 
     # -- the bytes that writing adds
 

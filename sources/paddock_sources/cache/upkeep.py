@@ -135,7 +135,11 @@ class CacheMaintenance:
         if item.bucket is Bucket.GIT:
             return self._remove_repository(item.path)
         if item.bucket is Bucket.DOWNLOADS:
-            return self._remove_downloads(item.path)
+            mark = item.path / DOWNLOADS_MARK
+            with adding_to(self.store_context.folder.path):
+                mark.touch(mode=0o600)
+            with alone_with(mark) as is_alone:
+                return is_alone and self._move_out(item.path)
         store = next(store for store in self.stores if store.bucket is item.bucket)
         return store.remove(item.name, used_before=used_before)
 
@@ -147,13 +151,6 @@ class CacheMaintenance:
             if error.code != "CacheBusyError":
                 raise
             return False
-
-    def _remove_downloads(self, folder: Path) -> bool:
-        mark = folder / DOWNLOADS_MARK
-        with adding_to(self.store_context.folder.path):
-            mark.touch(mode=0o600)
-        with alone_with(mark) as is_alone:
-            return is_alone and self._move_out(folder)
 
     def _move_out(self, folder: Path) -> bool:
         with self.store_context.staging_area.place() as place, adding_to(self.store_context.folder.path):

@@ -40,16 +40,12 @@ class DirectRunner:
     @contextmanager
     def open(self, access: CommandAccess) -> Iterator[CommandSession]:
         """Return a place where commands can be run; it is the whole machine."""
-        own = {"PATH": _absolute_folders(self._environ.get("PATH", ""))}
+        # Without relative folders: the current folder may be a stranger's project, and an empty PATH would mean it.
+        folders = filter(os.path.isabs, self._environ.get("PATH", "").split(os.pathsep))
+        own = {"PATH": os.pathsep.join(folders) or os.defpath}
         if "HOME" in self._environ:
             own["HOME"] = self._environ["HOME"]
         yield _DirectSession(access.name, {"LC_ALL": "C.UTF-8", **access.environ, **own}, self._check)
-
-
-def _absolute_folders(path: str) -> str:
-    """Return a PATH without relative folders: the current folder may be a stranger's project."""
-    # An empty PATH would mean the current folder.
-    return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep))) or os.defpath
 
 
 class _DirectSession(CommandSession):

@@ -83,12 +83,6 @@ class Environments:
             return known
         program = self.uv or Uv.find(os.environ)
 
-        def solved(kept: Mapping[str, str], bounds: Sequence[Constraint]) -> tuple[LockedDistribution, ...]:
-            wanted = replace(request, constraints=kept, bounds=tuple(one.text for one in bounds))
-            access = CommandAccess("uv", reads=(program.path,), environ=program.environ(self.index))
-            with self._at_work(access, subject, "resolving dependencies of") as task:
-                return program.resolve(wanted, task)
-
         # Only a further try shows whether what holds versions is the cause; and the caller needs its answer next.
         tries: list[tuple[Mapping[str, str], tuple[Constraint, ...]]] = [(kept, bounds)]
         tries += [({}, bounds)] if kept else []
@@ -96,7 +90,10 @@ class Environments:
         failures: list[InstallerError] = []
         for tried, within in tries:
             try:
-                locked = solved(tried, within)
+                wanted = replace(request, constraints=tried, bounds=tuple(one.text for one in within))
+                access = CommandAccess("uv", reads=(program.path,), environ=program.environ(self.index))
+                with self._at_work(access, subject, "resolving dependencies of") as task:
+                    locked = program.resolve(wanted, task)
             except NotFetchedError as error:
                 if (known := remembered.read(of_any_age=True)) is not None:
                     return known

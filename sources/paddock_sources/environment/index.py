@@ -6,7 +6,6 @@ password in an address are never shown.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from paddock_sources.errors import SourceError, without_credentials
+from paddock_sources.kinds.address import is_loopback
 
 if TYPE_CHECKING:
     from paddock_sources.settings import IndexSettings
@@ -75,11 +75,11 @@ class Index:
         host = _checked_host(origin, url)
         files = _FILE_HOSTS.get(host.rpartition(":")[0], "")
         more = settings.hosts if settings is not None else ()
-        ca_file = environ.get("SSL_CERT_FILE", "")
+        ca_file = Path(environ.get("SSL_CERT_FILE", ""))
         return Index(
             url=url.rstrip("/"),
             hosts=tuple(dict.fromkeys(filter(None, (host, files, *more)))),
-            ca_file=_absolute(ca_file) if ca_file else None,
+            ca_file=ca_file.resolve() if ca_file.is_absolute() and ca_file.is_file() else None,
         )
 
     def serves(self, url: str) -> bool:
@@ -115,7 +115,7 @@ def _checked_host(origin: str, url: str) -> str:
         raise _unusable(origin, f"`{without_credentials(url)}` is no web address")
     if parts.query or parts.fragment:
         raise _unusable(origin, f"`{without_credentials(url)}` has a query or a fragment, which no index has")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise _unusable(origin, f"`{without_credentials(url)}` is not encrypted: anybody on the way could answer")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{host}:{port}"
@@ -127,19 +127,7 @@ def _unusable(origin: str, problem: str) -> SourceError:
     return SourceError(f"{origin} names no package index: {problem}", code="IndexUrlError", hints=hints)
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _without_name(value: str) -> str:
     """Return the address of `name=address`, which is how uv lets an index be named."""
     name, separator, url = value.partition("=")
     return url if separator and "/" not in name and ":" not in name else value
-
-
-def _absolute(path: str) -> Path | None:
-    file = Path(path)
-    return file.resolve() if file.is_absolute() and file.is_file() else None

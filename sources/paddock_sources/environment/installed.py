@@ -235,8 +235,11 @@ class InstalledDistributions:
         """The distributions by normalised name; the first in the path counts, as when importing."""
         found: dict[str, InstalledDistribution] = {}
         for folder in self._path:
-            for info in _infos(folder):
-                distribution = _distribution(info)
+            try:
+                infos = sorted(Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(".dist-info"))
+            except OSError:  # a zip file, or a folder that is not there, as in any path
+                continue
+            for distribution in map(_distribution, infos):
                 if distribution is not None:
                     found.setdefault(distribution.name, distribution)
         return found
@@ -317,13 +320,6 @@ def _is_module_id(name: str) -> bool:
     except ModuleIdError:
         return False
     return True
-
-
-def _infos(folder: Path) -> list[Path]:
-    try:
-        return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(".dist-info"))
-    except OSError:  # a zip file, or a folder that is not there, as in any path
-        return []
 
 
 def _distribution(info: Path) -> InstalledDistribution | None:

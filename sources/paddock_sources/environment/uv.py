@@ -50,10 +50,6 @@ class ResolutionRequest:
     provided: Mapping[str, str] = field(default_factory=dict)
     bounds: tuple[str, ...] = ()
 
-    def constraint_lines(self) -> tuple[str, ...]:
-        """Return all that holds uv to versions, as lines."""
-        return (*(f"{name}=={version}" for name, version in sorted(self.constraints.items())), *self.bounds)
-
 
 @dataclass(frozen=True, slots=True)
 class IndexWheel:
@@ -114,7 +110,8 @@ class Uv:
             InstallerError: there are none, or the index does not answer.
         """
         constraints: tuple[str, ...] = ()
-        if lines := wanted.constraint_lines():  # an empty file is warned of
+        lines = (*(f"{name}=={version}" for name, version in sorted(wanted.constraints.items())), *wanted.bounds)
+        if lines:  # an empty file is warned of
             constraints = ("--constraints", str(task.write("constraints.txt", lines)))
         overrides = task.write("overrides.txt", (f"{name} ; {_NEVER}" for name in wanted.provided))
         options = ("--generate-hashes", "--cache-dir", str(task.downloads), *constraints, "--overrides", str(overrides))

@@ -91,7 +91,11 @@ class UvLock:
                 hints=["lock the module with another uv", _WITHOUT],
             )
         lock = UvLock(path, _Graph(path, document, python).needed_by(needs.name or "", extras))
-        lock._check_covers(needs)
+        for line in needs.index:
+            requirement = parsed_requirement(line)
+            package = lock.packages.get(normalised(requirement.name))
+            if package is None or not requirement.specifier.contains(package.version, prereleases=True):
+                raise lock._not_covered(requirement.name, f"`{line}`")
         return lock
 
     @property
@@ -166,14 +170,6 @@ class UvLock:
             if package.hashes and not set(one.hashes) <= set(package.hashes):
                 return f"{one.name} {one.version} with other files than the module's {self.path.name} has"
         return None
-
-    def _check_covers(self, needs: Requirements) -> None:
-        """Raise unless the lock has a fitting version for each requirement of the project's own."""
-        for line in needs.index:
-            requirement = parsed_requirement(line)
-            package = self.packages.get(normalised(requirement.name))
-            if package is None or not requirement.specifier.contains(package.version, prereleases=True):
-                raise self._not_covered(requirement.name, f"`{line}`")
 
     def _not_covered(self, name: str, wanted: str) -> SourceError:
         package = self.packages.get(normalised(name))

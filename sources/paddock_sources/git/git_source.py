@@ -252,7 +252,10 @@ class GitSource:
         *,
         was_given: bool = False,
     ) -> _Result:
-        _begin_import()
+        # The code that works with git, above all GitPython, is imported while its session is made: both take a while.
+        name = f"{__package__}.git_work"
+        if name not in sys.modules:
+            threading.Thread(target=importlib.import_module, args=(name,), daemon=True).start()
         lay_out_all(folder, config_text(self.remote, self._limits))
         try:
             with runner.open(access) as session:
@@ -289,13 +292,6 @@ class GitSource:
             environ=git_environ(self.remote, config_in(folder), self._environ, authorization),
             written_bytes=self._limits.pack_bytes,
         )
-
-
-def _begin_import() -> None:
-    """Import the code that works with git, above all GitPython, while its session is made: both take a while."""
-    name = f"{__package__}.git_work"
-    if name not in sys.modules:
-        threading.Thread(target=importlib.import_module, args=(name,), daemon=True).start()
 
 
 RepositoryMaker = Callable[[GitUri, bool, SourceUri], GitSource]

@@ -7,7 +7,6 @@ no query.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Literal, Self, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from paddock_sources.errors import SourceUriError
+from paddock_sources.kinds.address import is_loopback
 from paddock_sources.kinds.git_uri import DEFAULT_PORTS, GitUri, Mirrored, repository
 
 Scheme = Literal["https", "ssh", "file", "http"]
@@ -58,7 +58,7 @@ class Remote:
             )
         user = _user(uri, scheme, parts.netloc.rpartition("@")[0])
         host, port = (parts.hostname or "").rstrip("."), parts.port or DEFAULT_PORTS[scheme]
-        if scheme == "http" and not _is_loopback(host):
+        if scheme == "http" and not is_loopback(host):
             raise SourceUriError(uri.text, "`http` is for this machine only", hints=["write `git+https://…`"])
         shown = f"[{host}]" if ":" in host else host
         suffix = "" if port == DEFAULT_PORTS[scheme] else f":{port}"
@@ -118,10 +118,3 @@ def _user(uri: GitUri, scheme: Scheme, written: str) -> str:
     if not _USER.fullmatch(written):
         raise SourceUriError(uri.text, "what stands before its host is no user", hints=[_PLAINLY])
     return f"{written}@"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote, unquote
@@ -14,6 +15,14 @@ _PLAIN = "+,=:~"  # besides letters, digits and `-._`; a shell gives none of the
 def file_url(folder: Path) -> str:
     """Return the address of a folder of this machine."""
     return f"file://{quote(os.fsencode(folder), safe='/' + _PLAIN)}"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host of an address is this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def encoded(text: str, kept: str = "") -> str:

@@ -163,7 +163,9 @@ class GitUri(SourceUri):
             # `x.git` is another folder than `x`; only the one in a repository is the repository.
             components = components[:-1] if components[-1:] == [".git"] else components
             return "file:///" + "/".join(map(encoded, components))
-        path = "/".join(map(encoded, _without_suffix(components)))
+        if components and (last := components[-1].removesuffix(".git")):
+            components[-1] = last
+        path = "/".join(map(encoded, components))
         # With ssh the user is a part of the address (`git@`), elsewhere it may well be a token.
         user = f"{encoded(unquote(parts.username))}@" if parts.scheme == "ssh" and parts.username else ""
         shown_host = f"[{host}]" if ":" in host else host
@@ -246,8 +248,3 @@ def _check_authority(text: str, parts: SplitResult, port: int | None) -> None:
         raise SourceUriError(text, "it names no host, or one with a character that no host's name has")
     if "@" in user or user.startswith("-") or (at and not user):
         raise SourceUriError(text, "what stands before its host is no user")
-
-
-def _without_suffix(components: list[str]) -> list[str]:
-    last = components[-1].removesuffix(".git") if components else ""
-    return [*components[:-1], last] if last else components

@@ -103,7 +103,10 @@ class HeldModules:
         named, declared = id_of_name(name), tuple(self.entry_points)
         if len(declared) < 2:
             package = self.manifest(declared[0] if declared else named).package
-            return declared or (_id_of_package(package, named),)
+            own = (
+                package.removeprefix(PACKAGE_PREFIX).replace("_", "-") if package.startswith(PACKAGE_PREFIX) else named
+            )
+            return declared or (own,)
         return (named, *(one for one in declared if one != named)) if named in declared else declared
 
     def manifest(self, module_id: str) -> ModuleManifest:
@@ -120,6 +123,7 @@ class HeldModules:
         file = os.path.join(package, inside)
         outline = PackageOutline.of(tree.read(file, limit_bytes=_MAX_INIT_BYTES) or b"")
         name = (tree.root / package).name
+        parts = Path(inside).with_suffix("").parts
         return ModuleManifest(
             root=tree.root,
             package=name,
@@ -128,7 +132,7 @@ class HeldModules:
             name=self.name,
             version=self.version,
             entry_points=self.entry_points,
-            module=".".join([name, *_dotted(inside)]),
+            module=".".join([name, *(parts[:-1] if parts[-1] == "__init__" else parts)]),
             attribute=attribute,
             declared_kind=_checked_kind(outline.declared_kind, tree.root / file),
             defines_mount=outline.defines_mount,
@@ -230,11 +234,6 @@ def _mounting(tree: SourceTree, package: str, target: str) -> tuple[str, str]:
     return "__init__.py", attribute
 
 
-def _dotted(file: str) -> list[str]:
-    parts = list(Path(file).with_suffix("").parts)
-    return parts[:-1] if parts[-1] == "__init__" else parts
-
-
 def _checked_kind(declared: object, path: Path) -> str | None:
     if declared is None or (isinstance(declared, str) and declared in MODULE_KINDS):
         return declared
@@ -269,7 +268,3 @@ def id_of_name(name: str) -> str:
         return checked_module_id(suggested)
     except ModuleIdError:
         return _NAMELESS
-
-
-def _id_of_package(package: str, otherwise: str) -> str:
-    return package.removeprefix(PACKAGE_PREFIX).replace("_", "-") if package.startswith(PACKAGE_PREFIX) else otherwise

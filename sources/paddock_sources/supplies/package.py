@@ -35,7 +35,10 @@ class PackageSupply(Supply[PackageUri]):
     def lock(self, uri: PackageUri, pinned: PinnedSource | None, choice: Choice) -> LockedModule:
         if not uri.version:
             raise SourceUriError(uri.text, "there is nothing to lock: it is what is installed here")
-        return self._locked(uri, choice.rules)
+        # A package of the index is one of its own dependencies.
+        chosen = self._source(uri, choice.rules).lock()
+        self.workshop.dependencies.check(chosen)
+        return locked_package(uri, package_key(uri.name), chosen)
 
     def provide(
         self, uri: PackageUri, module_id: str, locked: LockedModule | None, rules: DependencyRules
@@ -57,12 +60,6 @@ class PackageSupply(Supply[PackageUri]):
     def _source(self, uri: PackageUri, rules: DependencyRules) -> PackageSource:
         package = self.workshop.package(uri.name, uri.version, rules, is_installed=not uri.version)
         return replace(package, installed=self.workshop.installed, preloaded=self.workshop.preloaded())
-
-    def _locked(self, uri: PackageUri, rules: DependencyRules) -> LockedModule:
-        """Return the lock of a package of the index, which is one of its own dependencies."""
-        chosen = self._source(uri, rules).lock()
-        self.workshop.dependencies.check(chosen)
-        return locked_package(uri, package_key(uri.name), chosen)
 
 
 def locked_package(uri: SourceUri, name: str, chosen: Sequence[LockedDistribution]) -> LockedModule:
