@@ -128,7 +128,12 @@ class _Layout:
         if isinstance(program, Branch):
             yes = self.place(program.yes)
             no = self.place(program.no)
-            return self._put_branch(program.test, program.operand, yes, no)
+            if (known := self._places.get(_Instruction(program.test, program.operand, yes, no))) is not None:
+                return known
+            # One less than the reach: bridging the second way may put one more instruction in front of the first.
+            yes = self._bridge(yes, reach=_MAX_SKIP - 1)
+            no = self._bridge(no, reach=_MAX_SKIP)
+            return self._put(_Instruction(program.test, program.operand, yes, no))
         code, operand = (_LOAD_WORD, program.offset) if isinstance(program, Load) else (_AND, program.bits)
         then = self.place(program.then)
         if (known := self._places.get(_Instruction(code, operand, then))) is not None:
@@ -151,14 +156,6 @@ class _Layout:
         self._backwards.append(instruction)
         place = self._places[instruction] = len(self._backwards) - 1
         return place
-
-    def _put_branch(self, test: Test, operand: int, yes: int, no: int) -> int:
-        if (known := self._places.get(_Instruction(test, operand, yes, no))) is not None:
-            return known
-        # One less than the reach: bridging the second way may put one more instruction in front of the first.
-        yes = self._bridge(yes, reach=_MAX_SKIP - 1)
-        no = self._bridge(no, reach=_MAX_SKIP)
-        return self._put(_Instruction(test, operand, yes, no))
 
     def _bridge(self, place: int, reach: int) -> int:
         """Return a place that leads to this one and that the next instruction reaches, skipping at most `reach`."""

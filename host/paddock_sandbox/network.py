@@ -70,7 +70,8 @@ def open_network(access: NetworkAccess) -> list[socket.socket]:
     if is_alone:
         return []
     with ExitStack() as opened:
-        sockets = [opened.enter_context(_lookups())]
+        with _naming("socket for names", "CAP_NET_BIND_SERVICE"):
+            sockets = [opened.enter_context(_bound(socket.SOCK_DGRAM, GATEWAY, LOOKUP_PORT))]
         sockets += [opened.enter_context(_listener(port)) for port in access.ports]
         opened.pop_all()
     return sockets
@@ -103,11 +104,6 @@ def _request(netlink: socket.socket, kind: int, flags: int, body: bytes) -> None
     (number,) = _NUMBER.unpack_from(answer, _HEADER.size)
     if number:
         raise OSError(-number, os.strerror(-number))
-
-
-def _lookups() -> socket.socket:
-    with _naming("socket for names", "CAP_NET_BIND_SERVICE"):
-        return _bound(socket.SOCK_DGRAM, GATEWAY, LOOKUP_PORT)
 
 
 def _listener(port: int) -> socket.socket:

@@ -192,7 +192,12 @@ def _answers(policy: FilterPolicy) -> dict[str, Program]:
     answers |= dict.fromkeys(_ATTACHES.split(), _UNSUPPORTED)
     answers |= _by_argument()
     answers["setsockopt"] = _setsockopt(policy)
-    answers |= _execution(policy)
+    if policy.may_execute:
+        # Which programs may be executed is decided by path, so there must be one.
+        answers["execveat"] = _argument(4, Branch(Test.ANY_BIT, _AT_EMPTY_PATH, yes=_FORBIDDEN, no=_ALLOW))
+    else:
+        # As if none were installed: most code can do without a program that is missing, and little without permission.
+        answers |= {"execve": _NOT_THERE, "execveat": _FORBIDDEN}
     if not policy.counts_memory:
         answers |= dict.fromkeys(_LENDS_PAGES.split(), _INVALID)
         answers |= _by_argument_where_memory_is_not_counted()
@@ -263,7 +268,8 @@ def _by_argument() -> dict[str, Program]:
         "prctl": _argument(0, _among(_DECEPTIONS, yes=_FORBIDDEN, no=_ALLOW)),
         "personality": _argument(0, _among(_PLAIN_PERSONALITIES, yes=_ALLOW, no=_FORBIDDEN)),
         "socket": _NO_ACCESS,
-        "socketpair": _socket_pairs(),
+        # The ends are permanently connected to each other. A datagram socket, connected or not, sends to any path.
+        "socketpair": _argument(0, Branch(Test.EQUAL, _UNIX, yes=_argument(1, _of_connected_type()), no=_NO_ACCESS)),
         # A set-user-ID program in a granted folder would lend its owner's rights to everyone outside.
         "open": _argument(1, Branch(Test.ANY_BIT, _CREATES_FILE, yes=_without_set_id(2), no=_ALLOW)),
         "openat": _argument(2, Branch(Test.ANY_BIT, _CREATES_FILE, yes=_without_set_id(3), no=_ALLOW)),
@@ -313,25 +319,12 @@ def _setsockopt(policy: FilterPolicy) -> Program:
     )
 
 
-def _socket_pairs() -> Program:
-    # The ends of these are permanently connected to each other. A datagram socket, connected or not, sends to any path.
-    return _argument(0, Branch(Test.EQUAL, _UNIX, yes=_argument(1, _of_connected_type()), no=_NO_ACCESS))
-
-
 def _of_connected_type() -> Program:
     return Mask(_SOCKET_TYPE, _among(_CONNECTED_TYPES, yes=_ALLOW, no=_NO_ACCESS))
 
 
 def _without_set_id(mode: int) -> Program:
     return _argument(mode, Branch(Test.ANY_BIT, _SET_ID, yes=_FORBIDDEN, no=_ALLOW))
-
-
-def _execution(policy: FilterPolicy) -> dict[str, Program]:
-    if not policy.may_execute:
-        # As if none were installed: most code can do without a program that is missing, and little without permission.
-        return {"execve": _NOT_THERE, "execveat": _FORBIDDEN}
-    # Which programs may be executed is decided by path, so there must be one.
-    return {"execveat": _argument(4, Branch(Test.ANY_BIT, _AT_EMPTY_PATH, yes=_FORBIDDEN, no=_ALLOW))}
 
 
 def _by_argument_on_the_host() -> dict[str, Program]:

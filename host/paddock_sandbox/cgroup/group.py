@@ -292,7 +292,10 @@ class Cgroup:
 
         The group can start nothing more afterwards.
         """
-        self._stop_births()
+        pids = self._find("pids")
+        if pids is not None:
+            with suppress(OSError):  # removed, or no longer writable: then the kills must outrun the forks
+                files.write(pids.directory, "pids.max", 0)
         pauses = _Pauses(within)
         while self.processes():
             self._kill_once()
@@ -342,14 +345,6 @@ class Cgroup:
         if part is None:
             raise OSError(errno.ENODEV, f"no control group with `{controller}` can be made", self.name)
         return part
-
-    def _stop_births(self) -> None:
-        pids = self._find("pids")
-        if pids is not None:
-            try:
-                files.write(pids.directory, "pids.max", 0)
-            except OSError:
-                pass  # removed, or no longer writable: then the kills must outrun the forks
 
     def _kill_once(self) -> None:
         for part in self.parts:

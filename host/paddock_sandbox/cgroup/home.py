@@ -90,7 +90,11 @@ class GroupOwner:
     @classmethod
     def here(cls) -> GroupOwner:
         """Return the calling process."""
-        return cls(os.getpid(), _pid_namespace())
+        try:
+            namespace = os.stat("/proc/self/ns/pid").st_ino
+        except OSError:
+            namespace = 0
+        return cls(os.getpid(), namespace)
 
     @property
     def prefix(self) -> str:
@@ -230,13 +234,6 @@ def _is_of_this_user(place: CgroupPlace) -> bool:
         return os.stat(place.directory).st_uid == os.geteuid()
     except OSError:
         return False  # it is gone
-
-
-def _pid_namespace() -> int:
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        return 0
 
 
 def _lives(pid: int) -> bool:
