@@ -222,7 +222,14 @@ class ModuleCoordinator:
         if mount_point in SINGLE_POINTS:
             self._mount_points[mount_point] = module
         elif mount_point in MULTI_POINTS:
-            self._mount_points[mount_point][_mount_name(mount_point, module, name)] = module
+            if name is None:
+                try:
+                    name = module.name
+                except AttributeError:
+                    raise ValueError(f"Name required for '{mount_point}': the object has no attribute 'name'") from None
+            if not isinstance(name, str):
+                raise TypeError(f"a name at '{mount_point}' is text, not {type(name).__name__}")
+            self._mount_points[mount_point][name] = module
         elif mount_point == "hooks":
             raise ValueError("Hooks should be registered with coordinator.hooks; nothing is mounted at 'hooks'")
         else:
@@ -353,17 +360,6 @@ def _names_of(cls: type) -> frozenset[str]:
 
 
 ModuleCoordinator._own_names = _names_of(ModuleCoordinator)
-
-
-def _mount_name(mount_point: str, module: Any, name: str | None) -> str:
-    if name is None:
-        try:
-            name = module.name
-        except AttributeError:
-            raise ValueError(f"Name required for '{mount_point}': the object has no attribute 'name'") from None
-    if not isinstance(name, str):
-        raise TypeError(f"a name at '{mount_point}' is text, not {type(name).__name__}")
-    return name
 
 
 async def collect_contributions(channels: Mapping[str, Sequence[Mapping[str, Any]]], channel: str) -> list[Any]:

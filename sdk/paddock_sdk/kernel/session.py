@@ -57,7 +57,14 @@ class AmplifierSession:
             TypeError: the configuration is not a dict.
             ValueError: the configuration lacks a required part.
         """
-        _check_config(config)
+        if not isinstance(config, dict):
+            raise TypeError(f"Configuration has to be a dict, not {type(config).__name__}")
+        if not config:
+            raise ValueError("Configuration is required")
+        session = config.get("session")
+        for field in ("orchestrator", "context"):
+            if not isinstance(session, Mapping) or session.get(field) is None:
+                raise ValueError(f"Configuration must specify session.{field}")
         self._config = config
         self._session_id = session_id if session_id is not None else str(uuid.uuid4())
         self._parent_id = parent_id
@@ -348,14 +355,3 @@ class PlainAmplifierSession(AmplifierSession):
 
     def _after_cleanup(self) -> None:
         """Stay initialised: a cleanup that follows announces the end again."""
-
-
-def _check_config(config: object) -> None:
-    if not isinstance(config, dict):
-        raise TypeError(f"Configuration has to be a dict, not {type(config).__name__}")
-    if not config:
-        raise ValueError("Configuration is required")
-    session = config.get("session")
-    for field in ("orchestrator", "context"):
-        if not isinstance(session, Mapping) or session.get(field) is None:
-            raise ValueError(f"Configuration must specify session.{field}")

@@ -60,8 +60,15 @@ class MountPlanValidator:
         if "session" in plan:
             _check_session(result, plan["session"])
         for section in _LISTS:
-            if section in plan:
-                _check_list(result, section, plan[section])
+            if section not in plan:
+                continue
+            if not isinstance(plan[section], list):
+                result.fail(f"{section}_type", f"`{section}` must be a list, not {_kind(plan[section])}")
+            elif not plan[section]:
+                result.succeed(f"{section}_empty", f"`{section}` is empty: nothing is loaded from it")
+            else:
+                for index, spec in enumerate(plan[section]):
+                    _check_spec(result, f"{section}[{index}]", spec)
         return result
 
 
@@ -76,28 +83,11 @@ def _check_session(result: CheckList, session: Any) -> None:
             result.fail(f"session_{name}_present", f"`session.{name}` is missing; it names the module to use")
 
 
-def _check_list(result: CheckList, section: str, specs: Any) -> None:
-    if not isinstance(specs, list):
-        result.fail(f"{section}_type", f"`{section}` must be a list, not {_kind(specs)}")
-    elif not specs:
-        result.succeed(f"{section}_empty", f"`{section}` is empty: nothing is loaded from it")
-    else:
-        for index, spec in enumerate(specs):
-            _check_spec(result, f"{section}[{index}]", spec)
-
-
 def _check_spec(result: CheckList, path: str, spec: Any) -> None:
     if not isinstance(spec, dict):
         written = f"; write {{module: {spec}}}" if isinstance(spec, str) and spec else ""
         result.fail(f"{path}_type", f"`{path}` must be a dict, not {_kind(spec)}{written}")
         return
-    _check_module(result, path, spec)
-    for name, type_, wanted in (("config", dict, "dict"), ("source", str, "string")):
-        if name in spec and not isinstance(spec[name], type_):
-            result.fail(f"{path}_{name}_type", f"`{path}.{name}` must be a {wanted}, not {_kind(spec[name])}")
-
-
-def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
     if "module" not in spec:
         result.fail(f"{path}_module_required", f"`{path}.module` is missing; expected is the id of a module")
     elif not isinstance(spec["module"], str):
@@ -106,6 +96,9 @@ def _check_module(result: CheckList, path: str, spec: dict[Any, Any]) -> None:
         result.fail(f"{path}_module_empty", f"`{path}.module` is empty; it is the id of a module")
     else:
         result.succeed(f"{path}_module_valid", f"`{path}.module` is {spec['module']}")
+    for name, type_, wanted in (("config", dict, "dict"), ("source", str, "string")):
+        if name in spec and not isinstance(spec[name], type_):
+            result.fail(f"{path}_{name}_type", f"`{path}.{name}` must be a {wanted}, not {_kind(spec[name])}")
 
 
 def _kind(value: Any) -> str:

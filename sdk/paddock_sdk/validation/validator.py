@@ -64,7 +64,17 @@ class ModuleValidator(ABC):
         mount = None if module is None else _found_mount(result, module, package, entry_point)
         if module is None or mount is None:
             return
-        _check_signature(result, mount)
+        if count_parameters(mount) < 2:
+            result.fail(
+                "mount_signature",
+                "mount() takes fewer than 2 parameters; it is called as `await mount(coordinator, config)`",
+            )
+        elif not is_async(mount):
+            result.fail(
+                "mount_signature", "mount() is not asynchronous; define it as `async def mount(coordinator, config)`"
+            )
+        else:
+            result.succeed("mount_signature", "mount() is asynchronous and takes a coordinator and a configuration")
         ready = check_on_session_ready(module) or check_on_session_ready(home_of(mount))
         if ready is not None:
             result.add(ready)
@@ -127,20 +137,6 @@ def _found_mount(
         return None
     result.succeed("mount_exists", f"`{getattr(mount, '__name__', 'mount')}` is there and can be called")
     return mount
-
-
-def _check_signature(result: ValidationResult, mount: Callable[..., Any]) -> None:
-    if count_parameters(mount) < 2:
-        result.fail(
-            "mount_signature",
-            "mount() takes fewer than 2 parameters; it is called as `await mount(coordinator, config)`",
-        )
-    elif not is_async(mount):
-        result.fail(
-            "mount_signature", "mount() is not asynchronous; define it as `async def mount(coordinator, config)`"
-        )
-    else:
-        result.succeed("mount_signature", "mount() is asynchronous and takes a coordinator and a configuration")
 
 
 def _turn(name: str) -> asyncio.Lock:

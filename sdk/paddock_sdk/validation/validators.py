@@ -67,19 +67,16 @@ class MountedObjectValidator(ModuleValidator):
                 f"; it is mounted as `{name:.60}`, and its own name is `{own:.60}`"
             )
         for obj in objects:
-            self._check_object(result, obj, called.get(id(obj), ""))
+            kind, missing = type(obj).__name__, self._missing(obj)
+            if missing:
+                message = f"mount() mounted {_a(kind)}, which is no {self.kind}: it {'; it '.join(missing)}"
+                result.fail("protocol_compliance", message)
+            else:
+                message = f"mount() mounted {_a(kind)}, which implements {self.kind.capitalize()} interface"
+                result.succeed("protocol_compliance", message + called.get(id(obj), ""))
+                self.check_members(result, obj)
         if not objects:
             self._check_returned(result, returned)
-
-    def _check_object(self, result: ValidationResult, obj: Any, called: str) -> None:
-        name, missing = type(obj).__name__, self._missing(obj)
-        if missing:
-            message = f"mount() mounted {_a(name)}, which is no {self.kind}: it {'; it '.join(missing)}"
-            result.fail("protocol_compliance", message)
-        else:
-            message = f"mount() mounted {_a(name)}, which implements {self.kind.capitalize()} interface{called}"
-            result.succeed("protocol_compliance", message)
-            self.check_members(result, obj)
 
     def _check_returned(self, result: ValidationResult, returned: Any) -> None:
         if self.is_module(returned):
@@ -203,22 +200,17 @@ class HookValidator(ModuleValidator):
             message = f"mount() registered handlers for events ({count} for {len(handlers)})"
             result.succeed("protocol_compliance", message)
         elif callable(returned) and not is_function:
-            message = f"mount() returned a {type(returned).__name__}, which can be called"
-            result.succeed("protocol_compliance", message)
-            _check_call(result, returned)
+            name = type(returned).__name__
+            result.succeed("protocol_compliance", f"mount() returned a {name}, which can be called")
+            if not (is_async(returned) or is_async(getattr(returned, "__call__", None))):  # noqa: B004
+                result.fail("hook_call", f"`__call__` of {name} is not asynchronous; define it as `{_CALL}`")
+            elif count_parameters(returned) < 2:
+                result.fail("hook_call", f"`__call__` of {name} takes no event and data; define it as `{_CALL}`")
+            else:
+                result.succeed("hook_call", f"{name} is called as `await hook(event, data)`")
         else:
             # Handlers may depend on the configuration, or be registered when the session is ready.
             result.succeed("protocol_compliance", "mount() registered no handler with this configuration")
-
-
-def _check_call(result: ValidationResult, hook: Any) -> None:
-    name = type(hook).__name__
-    if not (is_async(hook) or is_async(getattr(hook, "__call__", None))):  # noqa: B004
-        result.fail("hook_call", f"`__call__` of {name} is not asynchronous; define it as `{_CALL}`")
-    elif count_parameters(hook) < 2:
-        result.fail("hook_call", f"`__call__` of {name} takes no event and data; define it as `{_CALL}`")
-    else:
-        result.succeed("hook_call", f"{name} is called as `await hook(event, data)`")
 
 
 class OrchestratorValidator(MountedObjectValidator):

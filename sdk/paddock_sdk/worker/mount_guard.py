@@ -310,17 +310,14 @@ class _Guard:
                 waiting.update(worker.bare())
         for worker in self._workers:
             for path in sorted(worker.news - waiting):
-                self._report_replaced(worker, path, states[path], worker.problems.get(path, ""))
+                now, problem = states[path], worker.problems.get(path, "")
+                if stat.S_ISLNK(now.kind) and now != worker.before[path]:
+                    problem = problem or _LEADS_ELSEWHERE
+                if worker.reported.get(path) != (now, problem):
+                    worker.reported[path] = (now, problem)
+                    what = worker.what_became_of(path, now)
+                    self._report({"id": worker.number, "path": path, "what": what, "problem": problem})
             worker.news &= waiting
-
-    def _report_replaced(self, worker: _Worker, path: str, now: _State, problem: str) -> None:
-        if stat.S_ISLNK(now.kind) and now != worker.before[path]:
-            problem = problem or _LEADS_ELSEWHERE
-        if worker.reported.get(path) == (now, problem):
-            return
-        worker.reported[path] = (now, problem)
-        what = worker.what_became_of(path, now)
-        self._report({"id": worker.number, "path": path, "what": what, "problem": problem})
 
     def _report_later_changes(self, workers: list[_Worker]) -> None:
         """Report changes made after a path was guarded again: a process that had the new file open can still write."""

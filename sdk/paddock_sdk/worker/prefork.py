@@ -66,7 +66,14 @@ class PreforkedWorker:
                 _run_init(init_line, worker_line, self.shared, doors, host, counts_memory=counts_memory)
             # When it is abandoned, it may have ended, and its number may belong to another process.
             self._pidfd = os.pidfd_open(self._pid)
-            self._give_ids()
+            # An ordinary user's ids are mapped to themselves; for root there are none, as root maps them here.
+            ids = None
+            if self._outer is None:
+                ids = [os.getuid(), os.getgid()]
+            else:
+                namespaces.map_ids_of(self._pid, self._outer)
+            self._to_init.send(pack(ids))
+            self._send_to_worker(ids, self.shared)
         except BaseException:
             self.abandon()
             raise
@@ -106,10 +113,8 @@ class PreforkedWorker:
     def abandon(self) -> None:
         """End it."""
         if self._pidfd >= 0:
-            try:
+            with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         self._close()
         if self._group is not None:
             self._group.remove()
@@ -122,16 +127,6 @@ class PreforkedWorker:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-
-    def _give_ids(self) -> None:
-        """Send their ids: of an ordinary user the ids to map to themselves, of root none, as root maps them here."""
-        ids = None
-        if self._outer is None:
-            ids = [os.getuid(), os.getgid()]
-        else:
-            namespaces.map_ids_of(self._pid, self._outer)
-        self._to_init.send(pack(ids))
-        self._send_to_worker(ids, self.shared)
 
     def _send_to_worker(self, message: object, sources: Sequence[Mount], fds: Sequence[int] = ()) -> None:
         """Send a message and descriptors; for root also the trees, which only it can make the worker's own."""

@@ -243,10 +243,8 @@ def _run_entry(entry: Callable[[socket.socket, str], None], rpc: int, name: str)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError, ValueError):  # a closed or broken stream loses its last bytes, not the exit code
             stream.flush()
-        except (OSError, ValueError):
-            pass  # a closed or broken stream loses its last bytes, not the exit code
     return code
 
 

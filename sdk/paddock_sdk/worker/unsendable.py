@@ -53,7 +53,14 @@ def explained(error: EncodeError, value: object, root: str, encode: Encode) -> C
 
     `encode` raises for a part that fails; `root` is the value's name for the module, empty for a call's arguments.
     """
-    steps, culprit = _culprit(value, encode)
+    steps: list[str] = []
+    culprit = value
+    for _ in range(_MAX_STEPS):
+        failing = next(((step, item) for step, item in _contents(culprit) if _failure(item, encode)), None)
+        if failing is None:
+            break
+        steps.append(failing[0])
+        culprit = failing[1]
     if not isinstance(_failure(culprit, encode), NoFormError):
         return error
     kind = live_kind(culprit) or unsendable(culprit)
@@ -61,17 +68,6 @@ def explained(error: EncodeError, value: object, root: str, encode: Encode) -> C
         cls = type(culprit)
         kind = LiveKind(f"an object of class {cls.__qualname__}", _INSTEAD)
     return CannotCrossError(_path(root, steps), kind.name, kind.hint)
-
-
-def _culprit(value: object, encode: Encode) -> tuple[list[str], object]:
-    steps: list[str] = []
-    for _ in range(_MAX_STEPS):
-        failing = next(((step, item) for step, item in _contents(value) if _failure(item, encode)), None)
-        if failing is None:
-            break
-        steps.append(failing[0])
-        value = failing[1]
-    return steps, value
 
 
 def _contents(value: Any) -> Iterator[tuple[str, object]]:
