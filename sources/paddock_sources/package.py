@@ -61,7 +61,14 @@ class PackageSource:
             return replace(FileSource(distribution.editable).resolve(module_id), is_live=True)
         package, attribute = distribution.module_package(module_id)
         together = self.installed.closure(distribution, self.python, self.preloaded)
-        self._check_rules(together)
+        broken = self.rules.broken_by((one.name, one.version) for one in together)
+        if broken:
+            wanted = " ".join(f"'{one.constraint.text}'" for one in broken)
+            raise SourceError(
+                f"the installed package `{self.name}` needs {'; '.join(one.shown for one in broken)}",
+                code="BoundsError",
+                hints=[f"install other versions beside paddock: `pip install {wanted}`", "or widen the constraint"],
+            )
         site = self._copied(together)
         return self._resolution(module_id, site, package, attribute, distribution, together)
 
@@ -102,16 +109,6 @@ class PackageSource:
         package, attribute = distribution.module_package(module_id)
         together = tuple(InstalledDistributions([site]).by_name.values())
         return self._resolution(module_id, site, package, attribute, distribution, together)
-
-    def _check_rules(self, together: Sequence[InstalledDistribution]) -> None:
-        broken = self.rules.broken_by((one.name, one.version) for one in together)
-        if broken:
-            wanted = " ".join(f"'{one.constraint.text}'" for one in broken)
-            raise SourceError(
-                f"the installed package `{self.name}` needs {'; '.join(one.shown for one in broken)}",
-                code="BoundsError",
-                hints=[f"install other versions beside paddock: `pip install {wanted}`", "or widen the constraint"],
-            )
 
     def site(self, locked: Sequence[LockedDistribution]) -> Path:
         """Return the folder with all that is locked, except what a runtime has.

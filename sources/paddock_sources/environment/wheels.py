@@ -62,7 +62,7 @@ def _fetched(locked: Sequence[LockedDistribution], task: Task, uv: Uv) -> list[d
     paths = [one.path(task.downloads) for one in chosen]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
-    wanted = [
+    wanted: list[dict[str, object]] = [
         {"url": one.url, "path": str(path), "hashes": one.hashes} for one, path in zip(chosen, paths, strict=True)
     ]
     result = run_program(
@@ -80,8 +80,15 @@ def _fetched(locked: Sequence[LockedDistribution], task: Task, uv: Uv) -> list[d
         contents = dict(zip((path.name for path in paths), parsed, strict=True))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InstallerError(task.attempted, "the report about the wheels is not understood") from error
-    places = _checked_places(contents)
-    return [{**one, "places": found} for one, found in zip(wanted, places, strict=True)]
+    files, size = 0, 0
+    for one, (name, wheel) in zip(wanted, contents.items(), strict=True):
+        one["places"] = _places(name, wheel)
+        files, size = files + len(wheel.members), size + sum(member.size for member in wheel.members)
+        if files > MAX_FILES:
+            raise _unsafe(name, f"is one too many: with it there are more than {MAX_FILES} files")
+        if size > MAX_BYTES:
+            raise _unsafe(name, f"is one too many: all that a module needs may be {MAX_BYTES >> 20} MiB")
+    return wanted
 
 
 # -- contents ----------------------------------------------------------------------------------
@@ -106,23 +113,6 @@ class _Contents:
     def parse(one: Any) -> _Contents:
         members = tuple(_Member(str(path), int(kind), int(size)) for path, kind, size in one["members"])
         return _Contents(int(one["size"]), members, str(one["problem"]))
-
-
-def _checked_places(wheels: Mapping[str, _Contents]) -> list[list[str]]:
-    """Return the place of each member of each wheel; see `_places`.
-
-    Raises:
-        SourceError: one of them may not be unpacked.
-    """
-    files, size, places = 0, 0, []
-    for name, contents in wheels.items():
-        places.append(_places(name, contents))
-        files, size = files + len(contents.members), size + sum(member.size for member in contents.members)
-        if files > MAX_FILES:
-            raise _unsafe(name, f"is one too many: with it there are more than {MAX_FILES} files")
-        if size > MAX_BYTES:
-            raise _unsafe(name, f"is one too many: all that a module needs may be {MAX_BYTES >> 20} MiB")
-    return places
 
 
 def _unsafe(wheel: str, problem: str) -> SourceError:

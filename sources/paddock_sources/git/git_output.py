@@ -240,7 +240,11 @@ class BlobReader:
             if len(self._buffer) - start <= self._size:
                 break
             end = start + self._size
-            self._read_content(bytes(memoryview(self._buffer)[start:end]), self._buffer[end])
+            content, wanted = bytes(memoryview(self._buffer)[start:end]), self._blobs[self._index]
+            if self._buffer[end] != ord("\n") or object_name("blob", content, len(wanted)) != wanted:
+                raise GitOutputError("a content is not what its name says")
+            self._take(self._index, content)
+            self._index += 1
             start, self._size = end + 1, None
         del self._buffer[:start]
 
@@ -265,15 +269,6 @@ class BlobReader:
         if size > self._most_bytes:
             raise BlobError(self._index, f"a blob has {size} bytes", is_missing=False)
         return size
-
-    def _read_content(self, content: bytes, after: int) -> None:
-        if (
-            after != ord("\n")
-            or object_name("blob", content, len(self._blobs[self._index])) != self._blobs[self._index]
-        ):
-            raise GitOutputError("a content is not what its name says")
-        self._take(self._index, content)
-        self._index += 1
 
 
 def object_name(kind: str, content: bytes, digits: int) -> str:

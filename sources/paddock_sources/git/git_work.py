@@ -7,8 +7,7 @@ has any effect. This module imports GitPython; files in the cache are found with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,16 +163,10 @@ class GitWork:
             if is_reachable and not kept.is_reachable:  # an impostor that was merged meanwhile
                 self._kept.note(replace(kept, is_reachable=True))
             return entry
-        with self._judging(commit):
+        try:
             listing = self._objects.listing(commit.name)
             found = KeptCommit(commit.name, "", commit.committed_at, is_reachable, tuple(listing.submodules))
             return self._kept.add(found, lambda writer: self._write(listing.lines, writer))
-
-    @contextmanager
-    def _judging(self, commit: Commit) -> Iterator[None]:
-        """Name the commit in errors about its files."""
-        try:
-            yield
         except GitOutputError as error:
             named = f"commit {commit.name[:12]}"
             problem = f"the files of {named} cannot be read: {error}"

@@ -182,7 +182,13 @@ class _Reading:
             mcp=self._server(),
         )
         uri = self._uri(module.source)
-        self._check_key(module, uri)
+        expected, hint = uri.lock_spelling()
+        if module.source != expected:  # nothing would find it
+            raise self._error("`source` is spelled in another way than Paddock does", "source", hint)
+        ref, inside = uri.requested
+        if (module.requested_ref, module.subdirectory) != (ref, inside):
+            key = "requested_ref" if module.requested_ref != ref else "subdirectory"
+            raise self._error(f"`{key}` is not what `source` says", key)
         fields = uri.lock_fields
         if not all(check(getattr(module, name)) for name, check in fields.checks.items()):
             raise self._error(fields.problem, fields.at)
@@ -305,16 +311,6 @@ class _Reading:
             return parse_source(source)
         except SourceUriError as error:
             raise self._error(f"`source` is not a module source: {error.problem}", "source") from error
-
-    def _check_key(self, module: LockedModule, uri: SourceUri) -> None:
-        """Refuse a source that is spelled in another way than Paddock does, which nothing would find."""
-        expected, hint = uri.lock_spelling()
-        if module.source != expected:
-            raise self._error("`source` is spelled in another way than Paddock does", "source", hint)
-        ref, inside = uri.requested
-        if (module.requested_ref, module.subdirectory) != (ref, inside):
-            key = "requested_ref" if module.requested_ref != ref else "subdirectory"
-            raise self._error(f"`{key}` is not what `source` says", key)
 
     def _error(self, problem: str, key: str = "", *hints: str) -> LockTextError:
         return LockTextError(problem, self._line_of(key) if key else self._line_of(), *hints)
