@@ -200,7 +200,14 @@ def _answers(policy: FilterPolicy) -> dict[str, Program]:
         answers |= {"execve": _NOT_THERE, "execveat": _FORBIDDEN}
     if not policy.counts_memory:
         answers |= dict.fromkeys(_LENDS_PAGES.split(), _INVALID)
-        answers |= _by_argument_where_memory_is_not_counted()
+        # The kernel's answer to a user whose pipes have as many pages as allowed.
+        answers["fcntl"] = _fcntl(Branch(Test.EQUAL, _SET_PIPE_SIZE, yes=_FORBIDDEN, no=_ALLOW))
+        # It can be filled, and taken out of the address space but for a page: then no reading of /proc shows its size.
+        # Memory is shared by files of the private folder, which is bounded.
+        unfilled = Branch(Test.EQUAL, _SHARED_WITHOUT_FILE, yes=_FORBIDDEN, no=_ALLOW)
+        answers["mmap"] = _mmap(Mask(_SHARED_WITHOUT_FILE, unfilled))
+        # The rules of a confinement of one's own: as many as one likes, in each of many descriptors.
+        answers["landlock_create_ruleset"] = _UNSUPPORTED
         if not policy.bounds_ipc:
             answers |= dict.fromkeys(_SYSTEM_V.split(), _FORBIDDEN)
     if policy.shares_host:
@@ -275,18 +282,6 @@ def _by_argument() -> dict[str, Program]:
         "openat": _argument(2, Branch(Test.ANY_BIT, _CREATES_FILE, yes=_without_set_id(3), no=_ALLOW)),
         **dict.fromkeys(("creat", "mknod", "chmod", "fchmod"), _without_set_id(1)),
         **dict.fromkeys(("mknodat", "fchmodat", "fchmodat2"), _without_set_id(2)),
-    }
-
-
-def _by_argument_where_memory_is_not_counted() -> dict[str, Program]:
-    return {
-        # The kernel's answer to a user whose pipes have as many pages as allowed.
-        "fcntl": _fcntl(Branch(Test.EQUAL, _SET_PIPE_SIZE, yes=_FORBIDDEN, no=_ALLOW)),
-        # It can be filled, and taken out of the address space but for a page: then no reading of /proc shows its size.
-        # Memory is shared by files of the private folder, which is bounded.
-        "mmap": _mmap(Mask(_SHARED_WITHOUT_FILE, Branch(Test.EQUAL, _SHARED_WITHOUT_FILE, yes=_FORBIDDEN, no=_ALLOW))),
-        # The rules of a confinement of one's own: as many as one likes, in each of many descriptors.
-        "landlock_create_ruleset": _UNSUPPORTED,
     }
 
 

@@ -298,7 +298,13 @@ class Cgroup:
                 files.write(pids.directory, "pids.max", 0)
         pauses = _Pauses(within)
         while self.processes():
-            self._kill_once()
+            for part in self.parts:
+                if part.version == 2:
+                    with suppress(OSError):  # before Linux 5.14
+                        files.write(part.directory, "cgroup.kill", 1)
+            members = sorted(self.processes() - {0})
+            for first in range(0, len(members), _PIDFDS_AT_ONCE):
+                self._kill_each(members[first : first + _PIDFDS_AT_ONCE])
             if not pauses.next():
                 return not self.processes()
         return True
@@ -346,31 +352,16 @@ class Cgroup:
             raise OSError(errno.ENODEV, f"no control group with `{controller}` can be made", self.name)
         return part
 
-    def _kill_once(self) -> None:
-        for part in self.parts:
-            if part.version == 2:
-                try:
-                    files.write(part.directory, "cgroup.kill", 1)
-                except OSError:
-                    pass  # before Linux 5.14
-        members = sorted(self.processes() - {0})
-        for first in range(0, len(members), _PIDFDS_AT_ONCE):
-            self._kill_each(members[first : first + _PIDFDS_AT_ONCE])
-
     def _kill_each(self, members: list[int]) -> None:
         pidfds: dict[int, int] = {}
         try:
             for pid in members:
-                try:
+                with suppress(ProcessLookupError):
                     pidfds[pid] = os.pidfd_open(pid)
-                except ProcessLookupError:
-                    pass
             # Looked up again: a process that was opened before and is in the group now is either the same one or dead.
             for pid in self.processes() & pidfds.keys():
-                try:
+                with suppress(ProcessLookupError, PermissionError):
                     signal.pidfd_send_signal(pidfds[pid], signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    pass
         finally:
             for pidfd in pidfds.values():
                 os.close(pidfd)

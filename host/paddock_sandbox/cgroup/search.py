@@ -186,10 +186,8 @@ class Subtree:
     def put_back(self) -> None:
         """Undo these changes, as far as the kernel allows."""
         while self._switched_on:
-            try:
+            with suppress(OSError):  # another process began to use it; it needs the controller switched on as well
                 files.write(self.directory, "cgroup.subtree_control", f"-{self._switched_on.pop()}")
-            except OSError:
-                pass  # another process began to use it; it needs the controller switched on as well
         if self._leaf is not None:
             try:
                 _move_all(self._leaf, self.directory)
@@ -231,10 +229,8 @@ def _move_all(source: str, target: str) -> None:
         if not processes:
             return
         for pid in processes:
-            try:
+            with suppress(ProcessLookupError):  # it ended meanwhile
                 files.write(target, "cgroup.procs", pid)
-            except ProcessLookupError:
-                pass  # it ended meanwhile
     raise OSError(errno.EBUSY, "processes are started in it as fast as they are moved", source)
 
 
