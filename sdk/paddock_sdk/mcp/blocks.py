@@ -51,8 +51,7 @@ def to_result(result: Mapping[str, Any]) -> dict[str, Any]:
     text = output
     if not isinstance(text, str):
         text = json.dumps(output, default=str)
-    blocks = result.get("content") or []
-    content = [_content(block) for block in blocks]
+    content = [_content(block) for block in result.get("content") or []]
     if output is not None and not content:
         content.append(_text(text))
     if not result.get("success", True):

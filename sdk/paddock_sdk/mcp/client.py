@@ -366,8 +366,7 @@ class Client:
         if not isinstance(versions, list) or messages.MODERN not in versions:
             return False
         self._meta = _META
-        about = _object(said.get("_meta"))
-        self._adopt(messages.MODERN, said, about.get(messages.SERVER_KEY))
+        self._adopt(messages.MODERN, said, _object(said.get("_meta")).get(messages.SERVER_KEY))
         if _object(self.capabilities.get("tools")).get("listChanged"):
             self._send("subscriptions/listen", {"notifications": {"toolsListChanged": True}})  # answered at its end
         return True
@@ -486,9 +485,8 @@ class Client:
                 waiting = self._waiting.get(token)
                 total = params.get("total")
                 total = total if isinstance(total, int | float) else None
-                text = str(params.get("message") or "")
                 if waiting is not None and waiting.progress is not None:
-                    waiting.progress(done, total, text)
+                    waiting.progress(done, total, str(params.get("message") or ""))
             case "notifications/tools/list_changed", _:
                 self._reactions.tools_changed()
             case "notifications/cancelled", {"requestId": int() | str() as id} if id in self._questions:

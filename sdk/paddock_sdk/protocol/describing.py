@@ -75,7 +75,13 @@ def describe(value: object) -> Description:
     of_class = _class_contents(type(value))
     members: list[Member] = []
     data = _Data(value, of_class, members)
-    members.extend(_special_members(of_class))
+    # What Python calls for `async with` and `async for`; only a class can have it.
+    there = {name for name in SPECIAL_MEMBERS - {"__call__"} if callable(of_class.get(name))}
+    members += [Member(name, Flavour.ASYNC) for name in ("__aenter__", "__aexit__") if name in there]
+    if "__anext__" in there:
+        members.append(Member("__anext__", Flavour.STREAM))
+    elif "__aiter__" in there:
+        members.append(Member("__aiter__", Flavour.STREAM))
     name = type(value).__name__
     return Description(
         name if is_identifier(name) else "Object",
@@ -148,17 +154,6 @@ def _class_contents(cls: type) -> dict[str, Any]:
     for base in reversed(cls.__mro__[:-1]):
         contents.update(vars(base))
     return contents
-
-
-def _special_members(of_class: dict[str, Any]) -> list[Member]:
-    """Return the members that Python calls for `async with` and `async for`; only a class can have them."""
-    there = {name for name in SPECIAL_MEMBERS - {"__call__"} if callable(of_class.get(name))}
-    members = [Member(name, Flavour.ASYNC) for name in ("__aenter__", "__aexit__") if name in there]
-    if "__anext__" in there:
-        members.append(Member("__anext__", Flavour.STREAM))
-    elif "__aiter__" in there:
-        members.append(Member("__aiter__", Flavour.STREAM))
-    return members
 
 
 def _is_secret(name: str) -> bool:

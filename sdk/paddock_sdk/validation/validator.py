@@ -173,9 +173,8 @@ def _declared(package: Path, entry_point: str) -> str | None:
             project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
         except (OSError, ValueError):  # none there, or none that can be read: the function's name is left
             continue
-        groups = project.get("project", {}).get("entry-points", {})
         for group in ENTRY_POINT_GROUPS:
-            value = groups.get(group, {}).get(entry_point)
+            value = project.get("project", {}).get("entry-points", {}).get(group, {}).get(entry_point)
             if isinstance(value, str):
                 return value
     return None

@@ -109,7 +109,8 @@ def enter_sandbox_and_run(
         step = "working directory"
         working_dir = _enter(particulars["working_dir"], particulars["environ"])
         step = "runtime"
-        serve = _load(entry)
+        module, _, function = entry.partition(":")
+        serve: Callable[[socket.socket, str], None] = getattr(importlib.import_module(module), function)
         gc.enable()
         step = "ready"
         ready: dict[str, object] = {
@@ -223,19 +224,17 @@ def _enter(working_dir: str, environ: dict[str, str]) -> str:
     return "/"
 
 
-def _load(entry: str) -> Callable[[socket.socket, str], None]:
-    module, _, function = entry.partition(":")
-    loaded: Callable[[socket.socket, str], None] = getattr(importlib.import_module(module), function)
-    return loaded
-
-
 def _run_entry(entry: Callable[[socket.socket, str], None], rpc: int, name: str) -> int:
     """Run the entry, then what a Python program does at its end, except taking the interpreter apart."""
     code = 0
     try:
         entry(socket.socket(fileno=rpc), name)
     except SystemExit as error:
-        code = _exit_code(error.code)
+        if isinstance(error.code, int):
+            code = error.code & 0xFF
+        elif error.code is not None:
+            print(error.code, file=sys.stderr)  # noqa: T201 - what Python does with `sys.exit("text")`
+            code = 1
     except BaseException:  # this is the top of the process
         sys.excepthook(*sys.exc_info())
         code = 1
@@ -246,12 +245,3 @@ def _run_entry(entry: Callable[[socket.socket, str], None], rpc: int, name: str)
         with suppress(OSError, ValueError):  # a closed or broken stream loses its last bytes, not the exit code
             stream.flush()
     return code
-
-
-def _exit_code(status: object) -> int:
-    if status is None:
-        return 0
-    if isinstance(status, int):
-        return status & 0xFF
-    print(status, file=sys.stderr)  # noqa: T201 - what Python does with `sys.exit("text")`
-    return 1

@@ -65,8 +65,7 @@ def explained(error: EncodeError, value: object, root: str, encode: Encode) -> C
         return error
     kind = live_kind(culprit) or unsendable(culprit)
     if kind is None:
-        cls = type(culprit)
-        kind = LiveKind(f"an object of class {cls.__qualname__}", _INSTEAD)
+        kind = LiveKind(f"an object of class {type(culprit).__qualname__}", _INSTEAD)
     return CannotCrossError(_path(root, steps), kind.name, kind.hint)
 
 

@@ -134,8 +134,7 @@ def share(descriptor: int) -> None:
     """
     try:
         # Not by `mmap.mmap`, which keeps a descriptor of its own open.
-        protection = mmap.PROT_READ | mmap.PROT_WRITE
-        address = call("mmap", 0, SIZE, protection, mmap.MAP_SHARED, descriptor, 0)
+        address = call("mmap", 0, SIZE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
     finally:
         os.close(descriptor)
     _memories.append(memoryview(_Memory.from_address(address)).cast("B"))

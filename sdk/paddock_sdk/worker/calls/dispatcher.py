@@ -128,7 +128,12 @@ class Dispatcher:
             self._driver.fail(id, exc)
 
     async def _run(
-        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+        self,
+        id: int,
+        exported: Exported,
+        function: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
     ) -> None:
         result = function(*args, **kwargs)
         # Behind a decorator a coroutine function may be a plain one.
@@ -183,7 +188,12 @@ class Dispatcher:
             self._driver.reply(id, _unsendable(exc))
 
     async def _run_stream(
-        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+        self,
+        id: int,
+        exported: Exported,
+        function: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
     ) -> None:
         source = await settled(function(*args, **kwargs))
         async with contextlib.aclosing(source) if hasattr(source, "aclose") else contextlib.nullcontext():
@@ -193,7 +203,12 @@ class Dispatcher:
         self._driver.reply(id, None)
 
     def _run_in_place(
-        self, id: int, exported: Exported, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+        self,
+        id: int,
+        exported: Exported,
+        function: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
     ) -> None:
         serving.set(id)
         try:

@@ -205,8 +205,7 @@ class SessionMirror:
         self._is_sending = True
         try:
             self._state.bind(self._coordinator.session_state)
-            changes = self._state.changes()
-            self._send_state(changes)
+            self._send_state(self._state.changes())
             if self._reporter.shared:
                 own = vars(self._coordinator)
                 shared = {name: own[name] for name in list(self._reporter.shared) if name in own}
