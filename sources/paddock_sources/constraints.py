@@ -223,5 +223,4 @@ def _leave_a_version(constraints: Iterable[Constraint]) -> bool:
 def _have_a_version(specifiers: frozenset[str]) -> bool:
     from packaging.specifiers import SpecifierSet
 
-    together = SpecifierSet(",".join(sorted(specifiers)), prereleases=True)
-    return not together.is_unsatisfiable()
+    return not SpecifierSet(",".join(sorted(specifiers)), prereleases=True).is_unsatisfiable()

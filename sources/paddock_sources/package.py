@@ -69,8 +69,7 @@ class PackageSource:
                 code="BoundsError",
                 hints=[f"install other versions beside paddock: `pip install {wanted}`", "or widen the constraint"],
             )
-        site = self._copied(together)
-        return self._resolution(module_id, site, package, attribute, distribution, together)
+        return self._resolution(module_id, self._copied(together), package, attribute, distribution, together)
 
     def module_ids(self, locked: Sequence[LockedDistribution] = ()) -> tuple[str, ...]:
         """Return the ids of the modules in it, the one it is named for first; with a version, as `locked` has it.

@@ -25,7 +25,7 @@ from paddock_sources.resolution import NoAnswer, Resolution
 from paddock_sources.settings import SourceSettings
 from paddock_sources.similar_names import near
 from paddock_sources.uri import BuiltinUri, FolderUri, SourceUri, parse_source
-from paddock_sources.workspace import WorkspaceFolder
+from paddock_sources.workspace import find_in_workspace
 
 PLAN_LAYER: Final = "source of the plan entry"
 
@@ -178,7 +178,7 @@ class Resolver:
 def _of_workspace(settings: SourceSettings, module_id: str) -> SourceUri | NoAnswer:
     if settings.workspace is None:
         return NoAnswer(f"no folder is named (`workspace` in {settings.origin})", True)
-    return WorkspaceFolder(settings.workspace).find(module_id)
+    return find_in_workspace(settings.workspace, module_id)
 
 
 def _of_installed(find: FindInstalled, module_id: str) -> SourceUri | NoAnswer:

@@ -20,34 +20,27 @@ _MAX_ENTRIES: Final = 2000  # looked at in one module's folder; its package is a
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "venv"})  # and all names that start with a dot
 
 
-class WorkspaceFolder:
-    """The modules in the folder `folder`."""
+def find_in_workspace(workspace: Path, module_id: str) -> FolderUri | NoAnswer:
+    """Return the folder of a module, or the reason why it has none.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def find(self, module_id: str) -> FolderUri | NoAnswer:
-        """Return the folder of a module, or the reason why it has none.
-
-        Raises:
-            ManifestError: it cannot be looked into.
-        """
-        folder = self.folder / module_id
-        try:
-            names = os.listdir(folder)
-            if _has_python(folder):
-                real = folder.resolve()
-                return FolderUri(str(real), real)
-        except FileNotFoundError:
-            missing = folder if self.folder.is_dir() else self.folder
-            return NoAnswer(f"there is no `{missing}`")
-        except NotADirectoryError:
-            return NoAnswer(f"`{folder}` is not a folder")
-        except OSError as error:
-            raise ManifestError(folder, (error.strerror or str(error)).lower()) from error
-        if not names or names == [".git"]:
-            return NoAnswer(f"`{folder}` is empty (a submodule that is not checked out: `git submodule update --init`)")
-        return NoAnswer(f"there is no Python in `{folder}`")
+    Raises:
+        ManifestError: it cannot be looked into.
+    """
+    folder = workspace / module_id
+    try:
+        names = os.listdir(folder)
+        if _has_python(folder):
+            real = folder.resolve()
+            return FolderUri(str(real), real)
+    except FileNotFoundError:
+        return NoAnswer(f"there is no `{folder if workspace.is_dir() else workspace}`")
+    except NotADirectoryError:
+        return NoAnswer(f"`{folder}` is not a folder")
+    except OSError as error:
+        raise ManifestError(folder, (error.strerror or str(error)).lower()) from error
+    if not names or names == [".git"]:
+        return NoAnswer(f"`{folder}` is empty (a submodule that is not checked out: `git submodule update --init`)")
+    return NoAnswer(f"there is no Python in `{folder}`")
 
 
 def _has_python(folder: Path) -> bool:

@@ -31,8 +31,7 @@ class Marker:
 
     def encode(self) -> bytes:
         """Return the content of the file."""
-        written = {"version": _VERSION, **asdict(self)}
-        return json.dumps(written, sort_keys=True).encode() + b"\n"
+        return json.dumps({"version": _VERSION, **asdict(self)}, sort_keys=True).encode() + b"\n"
 
     @classmethod
     def decode(cls, content: bytes) -> Self | None:

@@ -107,8 +107,7 @@ class TreeChecker:
         self._files += 1
         if self._files > self._caps.files:
             raise UnsafeTreeError(path, f"there are more than {self._caps.files} files in the tree")
-        made = self._names.admit(path)
-        return [one for one in made if not is_compiled(one)]
+        return [one for one in self._names.admit(path) if not is_compiled(one)]
 
     # -- the bytes that writing adds
 

@@ -128,7 +128,16 @@ class CacheMaintenance:
                 gone.append(item.bytes)
             elif os.path.lexists(item.path):
                 in_use.append(item)
-        self._remove_records(used_before)
+        now = self.store_context.clock()
+        with adding_to(self.store_context.folder.path):
+            for record in self._records():
+                with suppress(FileNotFoundError):
+                    if used_before is None or min(record.stat().st_mtime, now) < used_before:
+                        record.unlink()
+        with self.store_context.names_locked(), suppress(OSError):
+            for folder in os.scandir(self.repositories.commits_folder):
+                with suppress(OSError):  # there is something in it
+                    os.rmdir(folder.path)
         return PruneResult(len(gone), sum(gone), tuple(in_use))
 
     def _remove(self, item: CacheItem, used_before: float | None) -> bool:
@@ -160,18 +169,6 @@ class CacheMaintenance:
                 return False
             self.store_context.stage("moved out")
             return True
-
-    def _remove_records(self, used_before: float | None) -> None:
-        now = self.store_context.clock()
-        with adding_to(self.store_context.folder.path):
-            for record in self._records():
-                with suppress(FileNotFoundError):
-                    if used_before is None or min(record.stat().st_mtime, now) < used_before:
-                        record.unlink()
-        with self.store_context.names_locked(), suppress(OSError):
-            for folder in os.scandir(self.repositories.commits_folder):
-                with suppress(OSError):  # there is something in it
-                    os.rmdir(folder.path)
 
     # -- contents
 

@@ -135,8 +135,7 @@ def _requirements(project: Mapping[str, Any], path: Path) -> list[str]:
     try:
         return [str(parsed_requirement(text if isinstance(text, str) else "")) for text in written]
     except ValueError as error:
-        problem = f"an entry of `project.dependencies` is no requirement: {error}"
-        raise _malformed(path, problem) from error
+        raise _malformed(path, f"an entry of `project.dependencies` is no requirement: {error}") from error
 
 
 def _entry_points(project: Mapping[str, Any], path: Path) -> str:

@@ -138,8 +138,7 @@ class Uv:
             missing = next(named, locked[0].name)
             raise InstallerError.no_wheel(task.attempted, missing, report=task.report(result))
         try:
-            packages = read_toml(result.stdout)["packages"]
-            found = {one["name"]: one["wheels"] for one in packages}
+            found = {one["name"]: one["wheels"] for one in read_toml(result.stdout)["packages"]}
             return tuple(_chosen(one, found[one.name], task) for one in locked)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InstallerError(task.attempted, "the index's list of files is not understood") from error

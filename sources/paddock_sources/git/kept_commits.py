@@ -46,7 +46,11 @@ class KeptCommit:
             return None
         submodules = facts.get("submodules")
         paths = tuple(path for path in submodules if isinstance(path, str)) if isinstance(submodules, list) else ()
-        return cls(commit, tree, _time(seconds), is_reachable, paths)
+        try:
+            committed_at = datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else None
+        except (OverflowError, ValueError, OSError):
+            committed_at = None
+        return cls(commit, tree, committed_at, is_reachable, paths)
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -112,10 +116,3 @@ class KeptCommits:
             CacheError: another process used it for too long, or it cannot be written to.
         """
         return self._cache.repositories.locked(self._url, seconds, progress=progress)
-
-
-def _time(seconds: object) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int) else None
-    except (OverflowError, ValueError, OSError):
-        return None

@@ -168,7 +168,11 @@ class Repository:
         found, content = header[1].decode("ascii"), printed[header.end() : -1]
         if len(content) > _MAX_COMMIT_BYTES or object_name("commit", content, len(found)) != found:
             raise self._damaged(f"commit {found} is not what its name says")
-        return Commit(found, _committed_at(content))
+        matched = _COMMITTER.search(content.partition(b"\n\n")[0])
+        try:
+            return Commit(found, datetime.fromtimestamp(int(matched[1]), UTC) if matched else None)
+        except (OverflowError, ValueError, OSError):
+            return Commit(found, None)
 
     def is_reachable(self, commit: str) -> bool:
         """Return whether a branch or tag of the local history leads to a commit."""
@@ -280,11 +284,3 @@ class Repository:
 
     def _damaged(self, problem: str) -> FetchError:
         return FetchError(self._remote.shown, problem, code="DamagedRepositoryError")
-
-
-def _committed_at(content: bytes) -> datetime | None:
-    matched = _COMMITTER.search(content.partition(b"\n\n")[0])
-    try:
-        return datetime.fromtimestamp(int(matched[1]), UTC) if matched else None
-    except (OverflowError, ValueError, OSError):
-        return None

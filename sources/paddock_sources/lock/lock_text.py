@@ -407,14 +407,13 @@ def _block(module: LockedModule, what: str) -> str:
 
 
 def _server(server: LockedServer) -> list[str]:
-    definitions = sorted(server.definitions.items())
     return [
         "",
         "[module.mcp]",
         *_texts(server, _SERVER_TEXTS),
         "",
         "[module.mcp.definitions]",
-        *(f"{_quoted(name)} = {_quoted(digest)}" for name, digest in definitions),
+        *(f"{_quoted(name)} = {_quoted(digest)}" for name, digest in sorted(server.definitions.items())),
     ]
 
 

@@ -17,7 +17,7 @@ from paddock_sources.supplies.mcp import McpSupply, chosen_program
 from paddock_sources.supplies.package import check_version, locked_package
 
 if TYPE_CHECKING:
-    from paddock_sources.package import PackageSource
+    pass
 
 # Without the packages that this machine's interpreter would find as well. `exit`, which some servers call, is made with
 # those otherwise.
@@ -42,7 +42,7 @@ class McpPypiSupply(McpSupply[McpPypiUri]):
     def server(self, uri: McpPypiUri, locked: LockedModule | None, rules: DependencyRules) -> ServerProgram:
         assert locked is not None, "this kind needs a lock"
         check_version(uri, uri.canonical_name, locked)
-        package = self._package(uri, locked.commit, rules)
+        package = self.workshop.package(uri.canonical_name, locked.commit, rules)
         site = package.site(distributions(locked))
         scripts = package.of_index(site).scripts
         name = chosen_program(uri, scripts, rules)
@@ -55,10 +55,7 @@ class McpPypiSupply(McpSupply[McpPypiUri]):
             trees=(site,),
         )
 
-    def _package(self, uri: McpPypiUri, version: str, rules: DependencyRules) -> PackageSource:
-        return self.workshop.package(uri.canonical_name, version, rules)
-
     def _locked(self, uri: McpPypiUri, version: str, rules: DependencyRules) -> LockedModule:
         """Return the lock of the package at a version, else of the newest, as the index has it now."""
-        chosen = self._package(uri, version, rules).lock()
+        chosen = self.workshop.package(uri.canonical_name, version, rules).lock()
         return locked_package(uri, uri.canonical_name, chosen)
