@@ -271,7 +271,12 @@ def _add(ruleset: int, rule: PathRule, version: int) -> None:
     try:
         beneath = _open(rule.path)
         try:
-            allowed = _allowed(beneath, rule.access, version)
+            mode = os.fstat(beneath).st_mode  # its kind may differ from the caller's belief
+            if stat.S_ISLNK(mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            if Access.DEVICE in rule.access and not stat.S_ISCHR(mode):
+                raise OSError(errno.ENODEV, "not a character device")
+            allowed = rights(rule.access, directory=stat.S_ISDIR(mode), version=version)
             call("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, _PATH_BENEATH.pack(allowed, beneath), 0)
         finally:
             os.close(beneath)
@@ -297,13 +302,3 @@ def _open(path: str) -> int:
         return open_place(path)
     except OSError as error:
         raise OSError(error.errno, os.strerror(error.errno or 0)) from error
-
-
-def _allowed(beneath: int, access: Access, version: int) -> int:
-    """Return the rights to request for an opened file, whose kind may differ from the caller's belief."""
-    mode = os.fstat(beneath).st_mode
-    if stat.S_ISLNK(mode):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    if Access.DEVICE in access and not stat.S_ISCHR(mode):
-        raise OSError(errno.ENODEV, "not a character device")
-    return rights(access, directory=stat.S_ISDIR(mode), version=version)

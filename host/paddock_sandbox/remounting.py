@@ -92,8 +92,7 @@ def put_back(namespace: int, missing: Sequence[Mount]) -> tuple[str, ...]:
     child = namespaces.fork_plainly()
     if child == 0:
         try:
-            problems = _attach_inside(namespace, missing)
-            os.write(result, json.dumps(problems).encode())
+            os.write(result, json.dumps(_attach_inside(namespace, missing)).encode())
         finally:
             os._exit(0)
     os.close(result)

@@ -130,9 +130,8 @@ def breaches(profile: SandboxProfile, verdicts: Mapping[str, object]) -> tuple[s
         *_always_refused(0, frozenset()),  # by name; nothing is tried here
         *(_REFUSED_BESIDE_THE_HOST if profile.level == "landlock" else ()),
     ]
-    sockets = _refused_sockets(profile)
     return (
-        *(name for name in sockets if verdicts.get(name) not in _REFUSED | _REFUSED_SOCKET),
+        *(name for name in _refused_sockets(profile) if verdicts.get(name) not in _REFUSED | _REFUSED_SOCKET),
         *(name for name in promised if verdicts.get(name) not in _REFUSED),
     )
 

@@ -52,8 +52,7 @@ def attach(pid: int, staged: Iterable[Mount]) -> None:
         StepError: a target is missing, or a link is on the way to it.
         OSError: the namespace cannot be entered.
     """
-    namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    namespaces.enter_mounts(namespace)
+    namespaces.enter_mounts(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
     for mount in staged:
         if mount.closed:
             mounts.cover(mount)

@@ -128,8 +128,7 @@ class CgroupHome:
         because that is the only way to have limits there. Takes some 30 ms.
         """
         owner = GroupOwner.here()
-        wanted = frozenset(CONTROLLERS)
-        found, problems = hierarchies(wanted)
+        found, problems = hierarchies(frozenset(CONTROLLERS))
         places: list[CgroupPlace] = []
         with GroupTrial(owner.prefix) as trial:
             for hierarchy in found:

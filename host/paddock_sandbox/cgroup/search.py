@@ -71,7 +71,9 @@ def hierarchies(
 ) -> tuple[list[Hierarchy], list[CgroupProblem]]:
     """Return the hierarchies that could have the wanted controllers, and a problem for each without one."""
     try:
-        members = _memberships(process)
+        with open(os.path.join(process, "cgroup"), encoding="utf-8", errors="surrogateescape") as lines:
+            fields = [line.rstrip("\n").split(":", 2) for line in lines]
+        members = [_Membership(frozenset(filter(None, names.split(","))), path) for _, names, path in fields]
         mounts = _mounts(process)
     except OSError as error:
         return [], [CgroupProblem.of(name, process, error) for name in sorted(wanted)]
@@ -115,12 +117,6 @@ def _seen_through(mount: _Mount, path: str) -> str | None:
     if relative is None or ".." in relative.split("/"):
         return None
     return (mount.point + relative).rstrip("/")
-
-
-def _memberships(process: str) -> list[_Membership]:
-    with open(os.path.join(process, "cgroup"), encoding="utf-8", errors="surrogateescape") as lines:
-        fields = [line.rstrip("\n").split(":", 2) for line in lines]
-    return [_Membership(frozenset(filter(None, names.split(","))), path) for _, names, path in fields]
 
 
 def _mounts(process: str) -> list[_Mount]:
