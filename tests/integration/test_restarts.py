@@ -178,7 +178,7 @@ _DYING = """
 
 @pytest.mark.exhaustive("loop-streaming", "loop-events")
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming", "loop-events"])
-async def test_an_answer_whose_provider_dies_in_the_midst_is_void_and_comes_again(
+async def test_an_answer_whose_provider_dies_in_it_is_void_and_comes_again(
     open_session: OpenSession, tmp_path: Path, loop: str
 ) -> None:
     heard: list[str] = []

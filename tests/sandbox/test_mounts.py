@@ -427,9 +427,7 @@ def test_granted_files_keep_their_owner_and_appear_as_the_workers(owner: int, gr
 
 
 @each_row(("owner", "group", "outcome"), [(0, 50, "ok"), (1000, 0, "EACCES")], ids=str)
-def test_a_file_in_a_granted_folder_may_be_of_another_group_and_of_no_other_user(
-    owner: int, group: int, outcome: str
-) -> None:
+def test_a_file_in_a_granted_folder_may_be_of_another_group_not_user(owner: int, group: int, outcome: str) -> None:
     needs_root()
     with ground("root") as folder:
         (folder / "secret").touch(0o600)

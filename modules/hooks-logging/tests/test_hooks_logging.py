@@ -124,7 +124,7 @@ async def test_the_answer_is_always_continue(session: Session) -> None:
         assert await event_logger.handle("x", data) == HookResult()
 
 
-async def test_a_log_that_cannot_be_written_is_reported_once_and_goes_on_when_it_can(
+async def test_a_log_that_cannot_be_written_is_reported_once_and_goes_on_later(
     session: Session, warnings: Callable[[], list[str]]
 ) -> None:
     cleanup = await session.mount(path="logs/log.jsonl")

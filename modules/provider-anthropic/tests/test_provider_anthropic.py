@@ -274,7 +274,7 @@ def test_a_wait_may_be_a_date() -> None:
     assert failure.retry_after == 10.0
 
 
-async def test_an_answer_that_breaks_off_is_void_and_announced_from_its_beginning() -> None:
+async def test_an_answer_that_breaks_off_is_void_and_announced_anew() -> None:
     stage = Stage(answer(text("half"))[:4], answer(text("whole")))
     assert (await stage.complete()).content[0].text == "whole"
     begun = ["llm:stream_block_start", "llm:stream_block_delta"]
@@ -295,7 +295,7 @@ async def test_a_call_without_sense_is_not_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"default_model": "claude-sonnet-5-5"}, {"thinking": 2048}])
-async def test_thinking_that_is_taken_no_more_is_left_out_of_continuations_and_later(settings: dict[str, Any]) -> None:
+async def test_thinking_that_is_no_longer_taken_is_left_out_from_then_on(settings: dict[str, Any]) -> None:
     refusal = refused(400, "invalid_request_error", "messages.1.content.0: Invalid `signature` in `thinking` block.")
     cut = answer(thinking("new", signature="new"), text("one, "), stop="max_tokens")
     stage = Stage(refusal, cut, cut, answer(text("two")), answer(text("later")), **settings)

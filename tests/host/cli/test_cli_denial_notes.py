@@ -67,7 +67,7 @@ def test_a_line_to_paste_grants_only_what_a_shown_denial_names() -> None:
     assert lines_to_paste([one.as_dict() for one in denials], {})["x"].read == tuple(paths)
 
 
-def test_a_line_to_complete_and_a_variable_that_a_module_names_are_never_pasted() -> None:
+def test_a_line_to_complete_and_a_modules_own_variable_are_never_pasted() -> None:
     denials = [
         Denial("connect to", "any host", "x", "network", 'permissions: {net: ["HOST:PORT"]}', "not granted"),
         Denial("see the variable", "EDITOR", "x", "launcher", 'permissions: {env: ["EDITOR"]}'),

@@ -54,7 +54,7 @@ async def test_a_request_to_terminate_ends_it_now() -> None:
     assert command.asked == ["now"]
 
 
-async def test_what_cannot_be_ended_gently_is_ended_now_and_the_next_signal_kills() -> None:
+async def test_what_does_not_end_gently_is_ended_now_and_the_next_signal_kills() -> None:
     command = Command(is_running=False)
     with command.interruption():
         signal.raise_signal(signal.SIGINT)

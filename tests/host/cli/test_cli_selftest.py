@@ -10,7 +10,7 @@ from paddock.selftest.control import OutsideResult
 from paddock.selftest.outcome import AttackOutcome, Verdict
 
 
-def test_known_leaks_are_summed_up_and_no_attacks_name_is_broken_at_80_columns(
+def test_known_leaks_are_summed_up_and_names_of_attacks_fit_80_columns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def run(runner: AttackRunner) -> Result:

@@ -132,6 +132,34 @@ def test_what_it_may_is_told_with_the_grant_that_lets_it(told: Told, module: Mod
     assert "read: ." in shown and "to allow it" not in shown
 
 
+def test_scripts_get_the_same_facts(told: Told, module: ModuleRecord, tmp_path: Path) -> None:
+    kept = keep("s-1", tmp_path / "work", module, plan=Path("/plans/plan.yaml"))
+    code, shown, _ = told("tool-x", "net", "example.org", as_json=True)
+    assert code == 4
+    facts = json.loads(shown)
+    assert facts["rules"][0] == {"file": "/plans/plan.yaml", "line": 12, "text": 'read: ["."]', "outcome": "granted"}
+    assert [rule["line"] for rule in facts["rules"]] == [12, 3, None]
+    del facts["rules"], facts["reason"]
+    assert facts == {
+        "module": "tool-x",
+        "kind": "net",
+        "target": "example.org",
+        "allowed": False,
+        "layer": "network",
+        "granted_by": None,
+        "grant": 'permissions: {read: ["."], net: ["example.org:443"], secrets: ["KEY"]}',
+        "in_place_of": "permissions",
+        "instead": None,
+        "policy": [],
+        "place": "tools[0]",
+        "plan": "/plans/plan.yaml",
+        "line": 11,
+        "level": "ns",
+        "session": {"id": "s-1", "started": kept.started.isoformat(), "ended": None},
+        "error": None,
+    }
+
+
 def test_the_newest_session_of_the_folder_with_the_module_is_meant(
     told: Told, module: ModuleRecord, tmp_path: Path
 ) -> None:

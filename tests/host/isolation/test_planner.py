@@ -157,7 +157,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         ([], "none", False, "none", []),
     ],
 )
-async def test_the_strongest_level_is_taken_or_the_operators_and_no_other_is_tried(
+async def test_the_strongest_level_or_the_operators_is_taken_and_no_other_tried(
     scene: Scene,
     there: list[IsolationLevel],
     operators: IsolationLevel | None,
