@@ -118,7 +118,7 @@ def _listener(port: int) -> socket.socket:
 
 
 def _bound(kind: int, address: str, port: int) -> socket.socket:
-    bound = socket.socket(socket.AF_INET, kind)
+    bound = socket.socket(socket.AF_INET, kind | socket.SOCK_NONBLOCK)  # who listens has an event loop
     try:
         bound.bind((address, port))
     except BaseException:
