@@ -334,7 +334,7 @@ def test_exit_codes_are_told(commands: SourceCommands, script: str, code: int) -
 
 
 def test_a_command_opens_its_input_and_output_by_name(commands: SourceCommands) -> None:
-    script = "cat /dev/stdin > /dev/fd/1; echo said > /dev/stderr"
+    script = "cat /proc/self/fd/0 > /proc/self/fd/1; echo said > /proc/self/fd/2"
     with commands.open(CommandAccess("sh")) as session:
         done = session.run(["sh", "-c", script], stdin=b"given")
     assert (done.code, done.stdout, done.stderr) == (0, b"given", b"said\n")
