@@ -36,7 +36,7 @@ async def spoken(ground: Ground, authority: TestAuthority, where: tuple[str, int
 async def test_tls_that_names_the_granted_server_is_carried_untouched(authority: TestAuthority) -> None:
     async with granted(443, tls=authority.server("api.test")) as (ground, _):
         place = await ground.place("api.test", 443)
-        # What is inside is between the two of them, whatever host it is for.
+        # What is inside is between the two of them, for any host.
         assert await spoken(ground, authority, place, "API.test", "anything.test") == b"ok"
         record = await ground.ledger.only()
     assert (record["protocol"], record["destination"], record["outcome"]) == ("tls", "api.test:443", "ended")
